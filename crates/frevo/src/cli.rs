@@ -8,6 +8,7 @@ use crate::acl::{self, AclArgs};
 use crate::bench::{self, BenchArgs};
 use crate::check::{self, CheckArgs};
 use crate::close::{self, CloseArgs};
+use crate::console::{self, ConsoleArgs, VerifyArgs};
 use crate::group::{self, GroupArgs};
 use crate::help::{self, HelpArgs};
 use crate::join::{self, JoinArgs};
@@ -43,11 +44,14 @@ enum Command {
     Status(StatusArgs),
     Close(CloseArgs),
     Reload(ReloadArgs),
+    Console(ConsoleArgs),
     Acl(AclArgs),
     Snapshot(SnapshotArgs),
     Tune(TuneArgs),
     Bench(BenchArgs),
     Help(HelpArgs),
+    #[command(hide = true, name = "verify-password")]
+    VerifyPassword(VerifyArgs),
     #[command(hide = true)]
     Man(ManArgs),
     #[command(hide = true)]
@@ -72,6 +76,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Close(args) => close::run(args),
         Command::Reload(args) => reload::run(&args),
+        Command::Console(args) => console::run(args),
+        Command::VerifyPassword(args) => console::verify(&args),
         Command::Acl(args) => acl::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Tune(args) => tune::run(&args),

@@ -1,7 +1,7 @@
 //! The `frevo` program as a library: the commands, sockets, the sandbox, and the control socket.
 //!
 //! - [`cli`] lists the commands. Each is a module: [`serve`], [`check`], [`user`], [`group`], [`join`], [`migrate`],
-//!   [`status`], [`close`], [`share`], [`acl`], [`bench`], `help`. [`manual`] has their manual pages.
+//!   [`status`], [`close`], [`console`], [`share`], [`acl`], [`bench`], `help`. [`manual`] has their manual pages.
 //! - `listen` accepts connections, and `driver` is the task of one. `input`, `acknowledgment` and `network` serve it.
 //! - [`kerberos`] accepts the tickets of a realm. The crate [`smbconf`] reads the configuration. User accounts are
 //!   in the crate [`accounts`], those of a domain in [`winbind`].
@@ -19,6 +19,7 @@ pub mod bench;
 pub mod check;
 pub mod cli;
 pub mod close;
+pub mod console;
 mod driver;
 pub mod environment;
 mod event_loops;

@@ -294,7 +294,7 @@ fn transaction<'l>(settings: &Settings, library: &'l Library, request: &Request)
     };
     let user = process::user_name(&request.name, request.uid).ok_or_else(unknown)?;
     let refused = |code| refusal(Stage::Start, code, library);
-    let begun = library.start(&settings.service, settings.directory.as_deref(), &user);
+    let begun = library.start(&settings.service, settings.directory.as_deref(), &user, None);
     let mut transaction = begun.map_err(refused)?;
     transaction.describe(&request.client, "samba").map_err(refused)?;
     Ok(transaction)

@@ -2,6 +2,7 @@
 //! never linked, so that Frevo runs on hosts without it.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr;
 
@@ -42,6 +43,7 @@ type Text = unsafe extern "C" fn(Opaque, c_int) -> *const c_char;
 
 const PAM_TTY: c_int = 3;
 const PAM_RHOST: c_int = 4;
+const PAM_PROMPT_ECHO_OFF: c_int = 1;
 const PAM_ERROR_MSG: c_int = 3;
 const PAM_TEXT_INFO: c_int = 4;
 const PAM_SILENT: c_int = 0x8000;
@@ -52,6 +54,7 @@ pub(crate) struct Library {
     /// Linux-PAM 1.4 and later.
     start_in: Option<StartIn>,
     set_item: SetItem,
+    authenticate: Step,
     account: Step,
     open_session: Step,
     close_session: Step,
@@ -76,6 +79,7 @@ impl Library {
                 start: *library.get(b"pam_start").map_err(absent)?,
                 start_in: start_in.map(|function| *function),
                 set_item: *library.get(b"pam_set_item").map_err(absent)?,
+                authenticate: *library.get(b"pam_authenticate").map_err(absent)?,
                 account: *library.get(b"pam_acct_mgmt").map_err(absent)?,
                 open_session: *library.get(b"pam_open_session").map_err(absent)?,
                 close_session: *library.get(b"pam_close_session").map_err(absent)?,
@@ -86,9 +90,16 @@ impl Library {
         }
     }
 
-    /// Begins a transaction for `user`. The error is PAM's code.
-    pub(crate) fn start(&self, service: &str, directory: Option<&Path>, user: &CStr) -> Result<Transaction<'_>, c_int> {
-        let conversation = Conversation { function: converse, data: ptr::null_mut() };
+    /// Begins a transaction for `user`. Modules that ask for a password get `password`. The error is PAM's code.
+    pub(crate) fn start<'l>(
+        &'l self,
+        service: &str,
+        directory: Option<&Path>,
+        user: &CStr,
+        password: Option<&'l CStr>,
+    ) -> Result<Transaction<'l>, c_int> {
+        let data = password.map_or(ptr::null(), CStr::as_ptr);
+        let conversation = Conversation { function: converse, data: data.cast_mut().cast() };
         let text = |text: &[u8]| CString::new(text).map_err(|_| CONVERSATION_ERROR);
         let service = text(service.as_bytes())?;
         let directory = directory.map(|path| text(path.as_os_str().as_encoded_bytes())).transpose()?;
@@ -104,7 +115,7 @@ impl Library {
             }
         };
         match code {
-            SUCCESS => Ok(Transaction { library: self, handle, code }),
+            SUCCESS => Ok(Transaction { library: self, handle, code, _password: PhantomData }),
             code => Err(code),
         }
     }
@@ -125,6 +136,8 @@ pub(crate) struct Transaction<'l> {
     handle: Opaque,
     /// The last code.
     code: c_int,
+    /// The conversation has a pointer to the password.
+    _password: PhantomData<&'l CStr>,
 }
 
 impl Transaction<'_> {
@@ -137,6 +150,11 @@ impl Transaction<'_> {
             self.outcome()?;
         }
         Ok(())
+    }
+
+    /// Verifies the password with which the transaction began.
+    pub(crate) fn authenticate(&mut self) -> Result<(), c_int> {
+        self.step(self.library.authenticate)
     }
 
     /// Asks whether the account may be used now.
@@ -172,28 +190,36 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// The conversation: texts for the user are ignored, and questions to the user have no answer.
+/// The conversation: texts for the user are ignored, and questions to the user have no answer, except one for a
+/// password, if the transaction has one.
 ///
 /// # Safety
-/// The library passes `count` pointers to messages, and a place for the responses.
+/// The library passes `count` pointers to messages, a place for the responses, and the pointer of the conversation,
+/// which is null or a C string.
 unsafe extern "C" fn converse(
     count: c_int,
     messages: *const *const Message,
     responses: *mut *mut Response,
-    _: *mut c_void,
+    password: *mut c_void,
 ) -> c_int {
     let Ok(count) = usize::try_from(count) else { return CONVERSATION_ERROR };
     // SAFETY: as the library promises. It frees the responses with free.
     unsafe {
-        let shown = |at: usize| matches!((**messages.add(at)).style, PAM_ERROR_MSG | PAM_TEXT_INFO);
-        if count == 0 || !(0..count).all(shown) {
+        let style = |at: usize| (**messages.add(at)).style;
+        let is_secret = |at: usize| style(at) == PAM_PROMPT_ECHO_OFF && !password.is_null();
+        let shown = |at: usize| matches!(style(at), PAM_ERROR_MSG | PAM_TEXT_INFO);
+        if count == 0 || !(0..count).all(|at| shown(at) || is_secret(at)) {
             return CONVERSATION_ERROR;
         }
-        let array = libc::calloc(count, size_of::<Response>());
+        let array: *mut Response = libc::calloc(count, size_of::<Response>()).cast();
         if array.is_null() {
             return BUFFER_ERROR;
         }
-        *responses = array.cast();
+        for at in (0..count).filter(|at| is_secret(*at)) {
+            // A null pointer is a question without an answer.
+            (*array.add(at)).text = libc::strdup(password.cast());
+        }
+        *responses = array;
     }
     SUCCESS
 }

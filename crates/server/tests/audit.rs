@@ -420,7 +420,7 @@ fn records(fixture: &Fixture) -> Vec<Record> {
     fixture.lines.written(batch.events.len(), 0);
     let of_share = |event| match event {
         Event::Operation(record) => record,
-        Event::Logon(logon) => panic!("{logon}"),
+        other => panic!("{other}"),
     };
     batch.events.into_iter().map(of_share).collect()
 }

@@ -60,7 +60,7 @@ impl Fixture {
         self.events.written(batch.events.len(), 0);
         let of_logon = |event| match event {
             Event::Logon(logon) => *logon,
-            Event::Operation(record) => panic!("{record}"),
+            other => panic!("{other}"),
         };
         batch.events.into_iter().map(of_logon).collect()
     }

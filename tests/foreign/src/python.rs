@@ -44,21 +44,30 @@ impl Fixture {
 
     /// Starts a script that pauses.
     pub(crate) fn start_script(&self, name: &str, arguments: &[&str]) -> Result<Script> {
-        let mut command = self.script_command(name, arguments);
+        Script::start(self.script_command(name, arguments))
+    }
+}
+
+impl Script {
+    /// Starts the command of a script that pauses.
+    pub(crate) fn start(mut command: Command) -> Result<Script> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot start Python")?;
         let input = child.stdin.take().context("no standard input")?;
         let output = BufReader::new(child.stdout.take().context("no standard output")?);
         Ok(Script { child, input, output })
     }
-}
 
-impl Script {
     /// Waits until the script prints this word.
     pub(crate) fn wait_for(&mut self, word: &str) -> Result<()> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         ensure!(line.trim() == word, "the script should print {word:?} but printed {line:?}");
         Ok(())
+    }
+
+    /// Sends the script a line.
+    pub(crate) fn send(&mut self, line: &str) -> Result<()> {
+        Ok(writeln!(self.input, "{line}")?)
     }
 
     /// Lets the script continue.

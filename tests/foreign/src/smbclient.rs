@@ -110,6 +110,13 @@ impl<'a> Smbclient<'a> {
         command
     }
 
+    /// Returns the command line that reads commands from its standard input, and stays connected.
+    pub(crate) fn interactive(&self) -> Command {
+        let mut command = self.fixture.program("smbclient", self.server, &self.credentials);
+        command.args(&self.options).arg(format!("//127.0.0.1/{}", self.share)).stdin(Stdio::piped());
+        command
+    }
+
     /// Runs the commands to their end.
     pub(crate) fn run(self, commands: &str) -> Result<ProgramOutput> {
         Ok(ProgramOutput::new(self.command(commands).output().context("cannot start smbclient")?))

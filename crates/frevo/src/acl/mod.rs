@@ -5,6 +5,7 @@
 pub(crate) mod calibrate;
 mod convert;
 mod diff;
+pub(crate) mod files;
 mod names;
 pub(crate) mod place;
 mod set;

@@ -93,9 +93,9 @@ impl Counter {
 /// Configuration and accounts, to be shared by all paths of a command. If no server runs, only one process at a time
 /// can open the database.
 pub(super) struct Opened {
-    loaded: Loaded,
+    pub(super) loaded: Loaded,
     pub(super) accounts: Lookups,
-    domains: Domains,
+    pub(super) domains: Domains,
 }
 
 impl Opened {

@@ -60,7 +60,7 @@ pub(super) fn encoded(descriptor: &SecurityDescriptor) -> Result<String> {
 
 /// The output of `--json`.
 #[derive(Serialize)]
-struct Shown {
+pub(super) struct Shown {
     path: String,
     share: String,
     /// `stored`, `converted`, `outdated`, `unsure`, `default` or `posix`.
@@ -75,7 +75,7 @@ struct Shown {
 }
 
 impl Shown {
-    async fn of(counter: &Counter, path: &str, look: &Look) -> Shown {
+    pub(super) async fn of(counter: &Counter, path: &str, look: &Look) -> Shown {
         let people = words::People::of(&*counter.accounts.ids, &[&look.descriptor]).await;
         let text = |descriptor| sddl::encode(descriptor).ok();
         let (source, other) = match &look.source {

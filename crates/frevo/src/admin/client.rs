@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use super::SOCKET;
-use super::message::{Response, UserReply, UserRequest};
+use super::message::{OnBehalf, Response, ServerRequest, UserReply, UserRequest};
 use accounts::state_dir::StateDir;
 
 /// Time limit for one answer. A change of an account queries NSS, which may use the network.
@@ -78,6 +78,11 @@ impl Client {
             Response::Ok(answer) => Ok(answer),
             Response::Error(why) => bail!(why),
         }
+    }
+
+    /// Has the server record the next request as a change that an administrator makes.
+    pub fn on_behalf(&mut self, behalf: OnBehalf) -> Result<()> {
+        self.ask(&ServerRequest::For(behalf))
     }
 
     /// Sends an account request and waits for its answer.

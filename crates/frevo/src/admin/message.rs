@@ -4,6 +4,8 @@
 //! are never sent, only their NT hashes. [`perform`](super::perform) carries out account requests, in the server or,
 //! when none runs, in the command itself.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 use server::accounts::NtHash;
 use smbconf::added::Change;
@@ -53,9 +55,46 @@ pub enum ServerRequest {
         /// What is done.
         what: ShareRequest,
     },
+    /// Queries what the server holds for clients, and the limits; answered with [`crate::status::HeldResources`].
+    #[serde(rename = "held")]
+    Held {},
+    /// Verifies the password of one of the `admin users`; answered with their name, or null if the logon is refused.
+    #[serde(rename = "logon")]
+    LogOn {
+        /// The account's name.
+        name: String,
+        /// The hash of the password.
+        #[serde(with = "hex_hash")]
+        nt_hash: Option<NtHash>,
+        /// The address of their browser.
+        address: IpAddr,
+    },
+    /// Says for which administrator the next request of this connection is made, which is recorded with its result;
+    /// answered with null.
+    #[serde(rename = "for")]
+    For(OnBehalf),
+    /// Does nothing, for what is only recorded; fails with the text.
+    #[serde(rename = "note")]
+    Note {
+        /// Why it failed, if it did.
+        failure: Option<String>,
+    },
     /// Finishes pending requests and stops the server; answered with a text.
     #[serde(rename = "stop")]
     Stop {},
+}
+
+/// The administrator for whom a request is made, as it is recorded.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct OnBehalf {
+    /// The name with which they have logged on to the console.
+    pub user: String,
+    /// The address of their browser, or `unix`.
+    pub address: String,
+    /// The name of the change.
+    pub operation: String,
+    /// What is changed, without passwords.
+    pub arguments: Vec<String>,
 }
 
 /// What `frevo close` closes. Ids are those of `frevo status`.

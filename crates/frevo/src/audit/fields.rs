@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use server::audit::{Became, Endpoint, Event, Logon, LogonEvent, Moved, Record};
+use server::audit::{Administration, Became, Endpoint, Event, Logon, LogonEvent, Moved, Record};
 use server::vfs::Time;
 
 /// The fields that events have. A field that does not apply is absent.
@@ -16,7 +16,8 @@ pub(super) struct Fields<'a> {
     pub(super) error: Option<Cow<'a, str>>,
     pub(super) user: &'a str,
     pub(super) address: Cow<'a, str>,
-    pub(super) session: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) share: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,6 +92,7 @@ impl<'a> Fields<'a> {
         match event {
             Event::Operation(record) => of_operation(record),
             Event::Logon(logon) => of_logon(logon),
+            Event::Administration(change) => of_administration(change),
         }
     }
 }
@@ -109,7 +111,7 @@ fn of_operation(record: &Record) -> Fields<'_> {
         error: record.failure.map(Cow::Borrowed),
         user: &origin.user,
         address: Cow::Borrowed(&origin.address),
-        session: session(origin.session),
+        session: Some(session(origin.session)),
         share: Some(&origin.share),
         path: record.path(),
         bytes,
@@ -131,7 +133,7 @@ fn of_logon(logon: &Logon) -> Fields<'_> {
         error: fails.then(|| logon.status_name().into()),
         user: became.map_or(&logon.sent.user, |became| &became.name),
         address: logon.remote.ip().to_canonical().to_string().into(),
-        session: session(logon.session),
+        session: Some(session(logon.session)),
         share: None,
         path: None,
         bytes: None,
@@ -146,6 +148,26 @@ fn of_logon(logon: &Logon) -> Fields<'_> {
             dialect: crate::status::dialect(logon.dialect.0),
             of_samba: is_logon.then(|| of_samba(logon, became)),
         }),
+    }
+}
+
+fn of_administration(change: &Administration) -> Fields<'_> {
+    Fields {
+        time: time(change.time) + "Z",
+        operation: &change.operation,
+        result: if change.failure.is_some() { "fail" } else { "ok" },
+        error: change.failure.as_deref().map(Cow::Borrowed),
+        user: &change.user,
+        address: Cow::Borrowed(&change.address),
+        session: None,
+        share: None,
+        path: None,
+        bytes: None,
+        bytes_read: None,
+        bytes_written: None,
+        prefix: None,
+        arguments: Some(&change.arguments),
+        logon: None,
     }
 }
 

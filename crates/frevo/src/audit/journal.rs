@@ -30,8 +30,8 @@ pub(super) fn entry(event: &Event) -> Vec<u8> {
     field("FREVO_RESULT", fields.result);
     field("FREVO_USER", fields.user);
     field("FREVO_ADDRESS", &fields.address);
-    field("FREVO_SESSION", &fields.session);
     let texts = [
+        ("FREVO_SESSION", fields.session.as_deref()),
         ("FREVO_ERROR", fields.error.as_deref()),
         ("FREVO_SHARE", fields.share),
         ("FREVO_PATH", fields.path),

@@ -19,7 +19,7 @@ struct Gap {
 pub(super) fn object(event: &Event) -> String {
     let fields = Fields::of(event);
     match event {
-        Event::Operation(_) => serde_json::to_string(&fields).unwrap_or_default(),
+        Event::Operation(_) | Event::Administration(_) => serde_json::to_string(&fields).unwrap_or_default(),
         Event::Logon(_) => spaced(&fields),
     }
 }

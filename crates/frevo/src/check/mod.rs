@@ -65,6 +65,12 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     Ok(if report.passes { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Returns the report of a configuration, as `--json` prints it.
+pub(crate) fn report(path: PathBuf) -> Result<serde_json::Value> {
+    let host = Host::of_process().context("cannot look up this process's user")?;
+    Ok(serde_json::to_value(Report::of(path, &host, false))?)
+}
+
 /// Writes to standard output. A reader that has seen enough is not an error.
 pub(crate) fn print(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {

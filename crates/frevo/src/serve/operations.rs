@@ -1,10 +1,12 @@
 //! The operations of the running server for the control socket.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use accounts::Directory;
 use accounts::state_dir::StateDir;
 use anyhow::Result;
+use server::accounts::NtHash;
 use server::state::Server;
 use smbconf::Daemon;
 use tokio::sync::watch;
@@ -13,13 +15,14 @@ use winbind::Winbind;
 use super::discovery::Discovery;
 use super::listeners::Interfaces;
 use super::{Means, Plan};
-use crate::admin::message::{Closing, ShareReply, ShareRequest, UserReply, UserRequest};
+use crate::admin::message::{Closing, OnBehalf, ShareReply, ShareRequest, UserReply, UserRequest};
 use crate::admin::names::{self, Names, NamesRequest};
 use crate::admin::{self, Control};
 use crate::audit::Audits;
 use crate::health::{self, Health};
 use crate::log::Log;
 use crate::metrics;
+use crate::status::HeldResources;
 use crate::systemd::Notifier;
 
 /// What the operations need.
@@ -102,6 +105,20 @@ impl Control for Operations {
 
     fn shares(&self, request: ShareRequest) -> Result<ShareReply> {
         self.perform(request)
+    }
+
+    fn held(&self) -> HeldResources {
+        self.server.accounting.report().into()
+    }
+
+    fn log_on(&self, name: &str, nt_hash: &NtHash, address: IpAddr) -> Result<Option<String>> {
+        let runtime = tokio::runtime::Handle::current();
+        runtime.block_on(self.server.log_on_administrator(name, nt_hash, address)).map_err(anyhow::Error::msg)
+    }
+
+    fn record(&self, change: OnBehalf, failure: Option<String>) {
+        let OnBehalf { user, address, operation, arguments } = change;
+        self.server.record_administration([user, address, operation], arguments, failure);
     }
 
     fn stop(&self) {

@@ -125,6 +125,16 @@ impl SettingArgs {
     }
 }
 
+/// Returns the parameters of a share with this directory, comment and further settings.
+pub(crate) fn parameters(
+    path: Option<&str>,
+    comment: Option<String>,
+    option: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>> {
+    let settings = SettingArgs { comment, read_only: false, writable: false, max_connections: None, option };
+    settings.parameters(path)
+}
+
 /// A share in a list.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct ShareView {

@@ -76,6 +76,18 @@ impl Control for Fake {
         unreachable!()
     }
 
+    fn held(&self) -> crate::status::HeldResources {
+        unreachable!()
+    }
+
+    fn log_on(&self, _: &str, _: &server::accounts::NtHash, _: std::net::IpAddr) -> Result<Option<String>> {
+        unreachable!()
+    }
+
+    fn record(&self, _: crate::admin::message::OnBehalf, _: Option<String>) {
+        unreachable!()
+    }
+
     fn stop(&self) {}
 }
 

@@ -2,16 +2,18 @@
 
 use std::fmt;
 
-use super::{Logon, Record};
+use super::{Administration, Logon, Record};
 use crate::vfs::Time;
 
-/// An operation or a logon.
+/// An operation, a logon or a change by an administrator.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// An operation on a share.
     Operation(Record),
     /// A logon or the end of a session.
     Logon(Box<Logon>),
+    /// A change through the console.
+    Administration(Box<Administration>),
 }
 
 impl Event {
@@ -20,6 +22,7 @@ impl Event {
         match self {
             Event::Operation(record) => record.size(),
             Event::Logon(logon) => size_of::<Event>() + logon.size(),
+            Event::Administration(change) => size_of::<Event>() + change.size(),
         }
     }
 
@@ -28,6 +31,7 @@ impl Event {
         match self {
             Event::Operation(record) => record.time,
             Event::Logon(logon) => logon.time,
+            Event::Administration(change) => change.time,
         }
     }
 
@@ -36,6 +40,7 @@ impl Event {
         match self {
             Event::Operation(record) => record.origin.priority,
             Event::Logon(logon) => logon.priority(),
+            Event::Administration(change) => change.priority(),
         }
     }
 
@@ -44,6 +49,7 @@ impl Event {
         match self {
             Event::Operation(record) => record.origin.moment(record.time.secs).of_syslog(),
             Event::Logon(logon) => logon.moment().of_syslog(),
+            Event::Administration(change) => change.moment().of_syslog(),
         }
     }
 }
@@ -54,6 +60,7 @@ impl fmt::Display for Event {
         match self {
             Event::Operation(record) => record.fmt(out),
             Event::Logon(logon) => logon.fmt(out),
+            Event::Administration(change) => change.fmt(out),
         }
     }
 }

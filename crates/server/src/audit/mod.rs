@@ -1,10 +1,11 @@
-//! The record of what clients do: logons (`log level = auth_audit:3`), and operations on the files of a share
-//! (`vfs objects = full_audit`).
+//! The record of what clients do: logons (`log level = auth_audit:3`), operations on the files of a share
+//! (`vfs objects = full_audit`), and changes by administrators through the console.
 //!
 //! A tree connect has a [`Trail`]. Commands write a [`Record`] to it after their result is known. A logon is a
 //! [`Logon`]. Each [`Event`] waits in the [`Queue`] of its destination, from which a thread of the daemon takes it. A
 //! destination that does not accept events therefore delays no request.
 
+mod administration;
 mod event;
 mod logon;
 mod outcome;
@@ -14,6 +15,7 @@ mod trail;
 
 use std::sync::Arc;
 
+pub use self::administration::Administration;
 pub use self::event::Event;
 pub(crate) use self::logon::sent_name;
 pub use self::logon::{Became, Endpoint, Logon, LogonEvent, Sent};

@@ -138,6 +138,9 @@ pub struct Policy {
     pub utc_offset: UtcOffset,
     /// The classes `auth_audit` and `auth_json_audit` of `log level`: the record of logons.
     pub logon_audit: audit::LogonAudit,
+    /// The destination of the record of changes by administrators: that of `frevo:audit file` and the like in
+    /// `[global]`, or the log.
+    pub administration_audit: audit::Destination,
     /// `[homes]`: the users' home directories as shares.
     pub homes: Option<Arc<dyn Homes>>,
     /// `[printers]`: the queues of the print system as shares.
@@ -247,6 +250,7 @@ impl Default for Policy {
             kernel_change_notify: true,
             utc_offset: |_| 0,
             logon_audit: audit::LogonAudit::default(),
+            administration_audit: audit::Destination::Log,
             homes: None,
             printers: None,
             load_printers: true,

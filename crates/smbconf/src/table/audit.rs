@@ -216,6 +216,14 @@ pub(super) fn logons(section: &Reader<'_>, levels: &LogLevel) -> LogonAudit {
     LogonAudit { sinks }
 }
 
+/// Returns the destination of the changes by administrators.
+pub(super) fn administration(section: &Reader<'_>) -> Destination {
+    match common(section, true) {
+        Destination::JsonLog => Destination::Log,
+        other => other,
+    }
+}
+
 /// Returns the destination of logons whose class has no file.
 fn common(section: &Reader<'_>, json: bool) -> Destination {
     // The name of a file for each share or user is not one for logons.
@@ -289,6 +297,19 @@ mod tests {
         assert_eq!(destination("frevo:audit file = /var/log/%S.json"), Destination::File("/var/log/x.json".into()));
         assert!(share_with("vfs objects = full_audit\nfrevo:audit file = audit.json").is_err());
         assert!(share_with("vfs objects = full_audit\nfrevo:audit file = /var/log/%U.json").is_err());
+    }
+
+    #[test]
+    fn changes_by_administrators_have_the_destination_of_global() {
+        let destination = |lines: &str| {
+            let (loaded, _directory) = load_files(&[("smb.conf", &format!("[global]\n{lines}\n"))]);
+            loaded.expect("it loads").policy.administration_audit
+        };
+        assert_eq!(destination(""), Destination::Log);
+        assert_eq!(destination("frevo:audit file = /var/log/a.json"), Destination::File("/var/log/a.json".into()));
+        assert_eq!(destination("frevo:audit file = /var/log/%S.json"), Destination::Log);
+        assert_eq!(destination("frevo:audit journal = yes"), Destination::Journal);
+        assert_eq!(destination("full_audit:syslog = yes"), Destination::Syslog);
     }
 
     #[test]

@@ -73,6 +73,7 @@ pub(super) static TABLE: &[Parameter] = &[
         .reads(|value, global| {
             global.daemon.log_level = log_level(value);
             global.policy.logon_audit = audit::logons(&value.section, &global.daemon.log_level);
+            global.policy.administration_audit = audit::administration(&value.section);
         }),
     global(
         "frevo:memory limit",

@@ -7,6 +7,7 @@ mod audit_events;
 mod budgets;
 mod characters;
 mod config;
+mod console;
 mod content;
 mod convert;
 mod dfs;
@@ -68,6 +69,7 @@ const AREAS: &[&[Case]] = &[
     rpc_security::CASES,
     metrics::CASES,
     health::CASES,
+    console::CASES,
     refusals::CASES,
     dialects::CASES,
     discovery::CASES,

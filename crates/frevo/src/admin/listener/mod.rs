@@ -1,10 +1,13 @@
 //! The server side of the control socket.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use server::accounts::NtHash;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -13,13 +16,13 @@ use zeroize::Zeroizing;
 
 use super::SOCKET;
 use super::message::{
-    Closing, LONGEST_REQUEST, Response, SHORT_REQUEST, ServerRequest, ShareReply, ShareRequest, UserReply, UserRequest,
-    Version,
+    Closing, LONGEST_REQUEST, OnBehalf, Response, SHORT_REQUEST, ServerRequest, ShareReply, ShareRequest, UserReply,
+    UserRequest, Version,
 };
 use super::names::{Names, NamesRequest};
 use crate::health::Report;
 use crate::socket_file::SocketFile;
-use crate::status::Status;
+use crate::status::{HeldResources, Status};
 use accounts::state_dir::StateDir;
 
 /// Maximum number of concurrent clients; further ones are asked to try again.
@@ -56,6 +59,16 @@ pub trait Control: Send + Sync + 'static {
 
     /// Changes or lists the shares.
     fn shares(&self, request: ShareRequest) -> Result<ShareReply>;
+
+    /// Returns what the server holds for clients.
+    fn held(&self) -> HeldResources;
+
+    /// Verifies the password of one of the `admin users`. Returns the name of the account; `None` if the logon is
+    /// refused.
+    fn log_on(&self, name: &str, nt_hash: &NtHash, address: IpAddr) -> Result<Option<String>>;
+
+    /// Records what an administrator has done, or why not.
+    fn record(&self, change: OnBehalf, failure: Option<String>);
 
     /// Starts the shutdown without waiting for its end.
     fn stop(&self);
@@ -112,6 +125,7 @@ async fn client(mut stream: UnixStream, control: Arc<dyn Control>, long: Arc<Sem
     let uid = stream.peer_cred()?.uid();
     ensure!(uid == 0 || uid == rustix::process::geteuid().as_raw(), "refused a connection of user {uid}");
     let mut buffer = Zeroizing::new(Vec::new());
+    let mut behalf = None;
     loop {
         let mut permit = None;
         let next = next_line(&mut stream, &mut buffer, &long, &mut permit);
@@ -123,14 +137,40 @@ async fn client(mut stream: UnixStream, control: Arc<dyn Control>, long: Arc<Sem
                 return Ok(());
             }
         };
-        let control = control.clone();
+        if let Some(named) = named(&line) {
+            behalf = Some(named);
+            tokio::time::timeout(ANSWER_TIME, stream.write_all(&encode(Ok(())))).await.context("a client hangs")??;
+            continue;
+        }
+        let (control, behalf) = (control.clone(), behalf.take());
         let answer = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            answer(&line, &*control)
+            let answer = answer(&line, &*control);
+            if let Some(behalf) = behalf {
+                control.record(behalf, failure(&answer));
+            }
+            answer
         });
         let answer =
             answer.await.unwrap_or_else(|_| encode(Err::<(), _>(anyhow!("internal error in the server; see its log"))));
         tokio::time::timeout(ANSWER_TIME, stream.write_all(&answer)).await.context("a client stopped reading")??;
+    }
+}
+
+/// Returns the administrator for whom the next request is made, if the request says so.
+fn named(line: &[u8]) -> Option<OnBehalf> {
+    match serde_json::from_slice(line) {
+        Ok(ServerRequest::For(behalf)) => Some(behalf),
+        _ => None,
+    }
+}
+
+/// Returns the error in an answer.
+fn failure(answer: &[u8]) -> Option<String> {
+    match serde_json::from_slice::<Response<IgnoredAny>>(answer) {
+        Ok(Response::Ok(_)) => None,
+        Ok(Response::Error(why)) => Some(why),
+        Err(error) => Some(error.to_string()),
     }
 }
 
@@ -196,6 +236,14 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
         Ok(ServerRequest::Reload {}) => encode(control.reload()),
         Ok(ServerRequest::Close { what }) => encode(control.close(what)),
         Ok(ServerRequest::Shares { what }) => encode(control.shares(what)),
+        Ok(ServerRequest::Held {}) => encode(Ok(control.held())),
+        Ok(ServerRequest::LogOn { name, nt_hash, address }) => {
+            encode(nt_hash.map_or(Ok(None), |hash| control.log_on(&name, &hash, address)))
+        }
+        Ok(ServerRequest::Note { failure: None }) => encode(Ok(())),
+        Ok(ServerRequest::Note { failure: Some(why) }) => encode(Err::<(), _>(anyhow!(why))),
+        // `client` has taken it.
+        Ok(ServerRequest::For(_)) => encode(Ok(())),
         Ok(ServerRequest::Stop {}) => {
             control.stop();
             encode(Ok("the server is stopping"))

@@ -20,6 +20,7 @@ use accounts::record::nt_hash;
 struct Fake {
     directory: Directory,
     stopped: AtomicBool,
+    recorded: parking_lot::Mutex<Vec<(OnBehalf, Option<String>)>>,
 }
 
 impl Control for Fake {
@@ -55,6 +56,18 @@ impl Control for Fake {
         anyhow::bail!("no share changes")
     }
 
+    fn held(&self) -> HeldResources {
+        HeldResources::default()
+    }
+
+    fn log_on(&self, name: &str, _: &NtHash, _: IpAddr) -> Result<Option<String>> {
+        Ok((name == "root").then(|| name.to_owned()))
+    }
+
+    fn record(&self, change: OnBehalf, failure: Option<String>) {
+        self.recorded.lock().push((change, failure));
+    }
+
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -65,7 +78,7 @@ fn with_server(test: impl FnOnce(&Path, &Fake) + Send + 'static) {
     let dir = tempfile::tempdir().unwrap();
     let state = Arc::new(StateDir::create(dir.path()).unwrap());
     let directory = Directory::of_server(&state, &[PassdbBackend::Embedded]).unwrap();
-    let fake = Arc::new(Fake { directory, stopped: AtomicBool::new(false) });
+    let fake = Arc::new(Fake { directory, stopped: AtomicBool::new(false), recorded: Default::default() });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let listener = Listener::bind(state.clone()).unwrap();
@@ -104,6 +117,33 @@ fn requests_are_answered() {
         assert_eq!(error.to_string(), "line 3: no");
         let _: String = client.ask(&ServerRequest::Stop {}).unwrap();
         assert!(fake.stopped.load(Ordering::Relaxed));
+    });
+}
+
+#[test]
+fn a_request_for_an_administrator_is_recorded_with_its_result() {
+    with_server(|path, fake| {
+        let mut client = client(path);
+        let behalf = |operation: &str| OnBehalf {
+            user: "root".into(),
+            address: "::1".into(),
+            operation: operation.into(),
+            arguments: vec!["x".into()],
+        };
+        client.on_behalf(behalf("reload")).unwrap();
+        client.ask::<String>(&ServerRequest::Reload {}).unwrap_err();
+        let _: Version = client.ask(&ServerRequest::Version {}).unwrap();
+        client.on_behalf(behalf("version")).unwrap();
+        let _: Version = client.ask(&ServerRequest::Version {}).unwrap();
+        client.on_behalf(behalf("note")).unwrap();
+        client.ask::<()>(&ServerRequest::Note { failure: Some("refused".into()) }).unwrap_err();
+        let expected = [("reload", Some("line 3: no")), ("version", None), ("note", Some("refused"))];
+        let expected = expected.map(|(operation, failure)| (behalf(operation), failure.map(str::to_owned)));
+        assert_eq!(*fake.recorded.lock(), expected);
+        let nt_hash = Some(nt_hash("x").unwrap());
+        let address = "::1".parse().unwrap();
+        let request = ServerRequest::LogOn { name: "root".into(), nt_hash, address };
+        assert_eq!(client.ask::<Option<String>>(&request).unwrap().as_deref(), Some("root"));
     });
 }
 

@@ -203,7 +203,7 @@ fn unanswered(server: &Server, remembered: Option<&Account>, guessed: &mut Optio
 }
 
 /// Returns the error for a wrong proof.
-fn refuse(server: &Server, name: &str, account: Option<Account>) -> Refused {
+pub(super) fn refuse(server: &Server, name: &str, account: Option<Account>) -> Refused {
     server.logons.wrong_password(name, account.is_some());
     let Some(account) = account else { return Refused::Unknown };
     server.accounts.authenticator.logged_on(&account.name, LogonOutcome::WrongPassword);
@@ -211,7 +211,7 @@ fn refuse(server: &Server, name: &str, account: Option<Account>) -> Refused {
 }
 
 /// Checks account restrictions, which are reported only to clients with the right password.
-fn check_account(account: &Account, policy: &AccountPolicy, now: Time) -> std::result::Result<(), Refused> {
+pub(super) fn check_account(account: &Account, policy: &AccountPolicy, now: Time) -> std::result::Result<(), Refused> {
     match account {
         account if account.disabled => Err(Refused::Because(Status::ACCOUNT_DISABLED)),
         account if account.locked => Err(Refused::Because(Status::ACCOUNT_LOCKED_OUT)),

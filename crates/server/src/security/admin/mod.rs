@@ -30,8 +30,8 @@ use crate::security::set::apply;
 use crate::security::write_back;
 use crate::tree::Disk;
 use crate::vfs::{
-    AclKind, Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, Page, RelPath, SERVER, SetXattr,
-    SymlinkPolicy, Vfs,
+    AclKind, Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, Page, RelPath, RenameRequest, SERVER,
+    SetXattr, SymlinkPolicy, Vfs,
 };
 
 /// Prefix of the server's own temporary files in a share. They are not users' files.
@@ -204,6 +204,12 @@ impl AclAdmin {
             let seen = |name: &[u8]| !name.starts_with(OWN_NAMES) && !self.disk.veto.matches(name);
             names.extend(entries.into_iter().map(|entry| entry.name).filter(|name| seen(name)));
         }
+    }
+
+    /// Gives `item` the name `to`. Fails with `Errno::EXIST` if that is taken, and with `Errno::LOOP` if its path
+    /// contains a symbolic link.
+    pub async fn restore(&self, item: &Item, to: &RelPath) -> Result<()> {
+        Ok(self.disk.vfs.rename(&SERVER, RenameRequest::new(&item.path, item.metadata.id, to)).await?)
     }
 
     /// Returns the security descriptor of `item` and where it comes from.

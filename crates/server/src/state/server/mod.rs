@@ -1,5 +1,6 @@
 //! Server-wide state: the configuration, sessions, open files and the back ends that serve them ([MS-SMB2] 3.3.1.5).
 
+mod administration;
 mod awaited;
 mod changes;
 mod connections;

@@ -1,0 +1,46 @@
+//! The files of the page, which are part of the program.
+
+/// A file.
+pub(crate) struct File {
+    /// Its path in the URL.
+    path: &'static str,
+    /// Its content type.
+    pub(crate) kind: &'static str,
+    /// Its content.
+    pub(crate) content: &'static [u8],
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const IMAGE: &str = "image/svg+xml";
+
+macro_rules! files {
+    ($(($path:literal, $kind:expr, $file:literal)),* $(,)?) => {
+        &[$(File { path: $path, kind: $kind, content: include_bytes!(concat!("../page/", $file)) }),*]
+    };
+}
+
+const FILES: &[File] = files![
+    ("/", HTML, "index.html"),
+    ("/style.css", STYLE, "style.css"),
+    ("/icon.svg", IMAGE, "icon.svg"),
+    ("/main.js", SCRIPT, "main.js"),
+    ("/api.js", SCRIPT, "api.js"),
+    ("/dom.js", SCRIPT, "dom.js"),
+    ("/plot.js", SCRIPT, "plot.js"),
+    ("/overview.js", SCRIPT, "overview.js"),
+    ("/clients.js", SCRIPT, "clients.js"),
+    ("/shares.js", SCRIPT, "shares.js"),
+    ("/files.js", SCRIPT, "files.js"),
+    ("/users.js", SCRIPT, "users.js"),
+    ("/health.js", SCRIPT, "health.js"),
+];
+
+/// Returns the file with exactly this path.
+pub(crate) fn find(path: &str) -> Option<&'static File> {
+    FILES.iter().find(|file| file.path == path)
+}
+
+#[cfg(test)]
+mod tests;

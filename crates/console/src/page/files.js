@@ -1,0 +1,87 @@
+// The files of a share: a directory at a time, the recycle bin, and Windows ACLs.
+
+import { ask, button, el, field, panel, say, size, table, time } from "./dom.js";
+import { change, query } from "./api.js";
+
+let share = "";
+let path = "";
+
+const join = (name) => (path === "" ? name : `${path}/${name}`);
+
+async function restore(entry, bin, again) {
+  const from = join(entry.name);
+  // The directories of users are the first ones in the bin if it has any, which only the administrator knows.
+  const proposed = from.slice(bin.length + 1);
+  ask(`Restore ${entry.name}`, [
+    field("New path in the share; its directory must exist", { name: "to", required: true, value: proposed }),
+    el("p", { class: "quiet" }, "No file is replaced."),
+  ], "Restore", async (data) => {
+    say(await change("file.restore", { share, from, to: data.get("to") }));
+    await again();
+  });
+}
+
+async function acl(name) {
+  const of = name === undefined ? path : join(name);
+  const shown = await query("acl", JSON.stringify({ share, path: of })).catch((error) => say(error.message, true));
+  if (!shown) return;
+  const text = el("textarea", { name: "sddl", spellcheck: "false", required: true });
+  text.value = shown.sddl ?? "";
+  ask(`ACL of ${of || share}`, [
+    el("p", { class: "quiet" }, `Source: ${shown.source}`),
+    el("pre", { tabindex: "0", role: "region", "aria-label": "The ACL in words" }, shown.words.join("\n")),
+    el("label", {}, el("span", {}, "Security descriptor (SDDL); only the parts that are present are set"), text),
+    el("details", {}, el("summary", {}, "Underlying POSIX ACL"), el("pre", {}, shown.posix.join("\n"))),
+  ], "Set", async (data) => {
+    say(await change("acl.set", { share, path: of, sddl: data.get("sddl") }));
+  });
+}
+
+export async function show(place, isPoll) {
+  const shares = await query("shares", undefined, isPoll);
+  const again = () => show(place);
+  if (!shares.some((known) => known.name === share)) {
+    share = shares[0]?.name ?? "";
+    path = "";
+  }
+  const select = el("select", { "aria-label": "Share" }, shares.map((known) =>
+    el("option", { value: known.name, selected: known.name === share }, known.name)));
+  select.addEventListener("change", () => {
+    share = select.value;
+    path = "";
+    again();
+  });
+  const top = [el("h1", {}, "Files"), el("p", { class: "filter" }, select)];
+  if (share === "") {
+    place.replaceChildren(...top, el("p", { class: "quiet" }, "There are no shares."));
+    return;
+  }
+  const listed = await query("files", JSON.stringify({ share, path }), isPoll).catch((error) => error);
+  if (listed instanceof Error) {
+    const back = path === "" ? [] : button("Back to the top", () => { path = ""; again(); });
+    place.replaceChildren(...top, el("p", { class: "bad", role: "alert" }, listed.message), back);
+    return;
+  }
+  const enter = (to) => () => {
+    path = to;
+    again();
+  };
+  const parts = path === "" ? [] : path.split("/");
+  const crumbs = el("p", { class: "crumbs" }, button(share, enter("")), parts.map((part, at) =>
+    [" / ", button(part, enter(parts.slice(0, at + 1).join("/")))]));
+  const inBin = listed.bin !== null && (path === listed.bin || path.startsWith(`${listed.bin}/`));
+  const actions = [
+    listed.bin !== null && !inBin ? button("Recycle bin", enter(listed.bin)) : [],
+    button("ACL of this directory", () => acl()),
+  ];
+  place.replaceChildren(...top, crumbs, panel(inBin ? "Recycle bin" : "Entries", actions, table("Files", [
+    ["Name", (entry) => (entry.directory ? button(entry.name, enter(join(entry.name)), "", `Open ${entry.name}`) : entry.name), "wrap"],
+    ["Size", (entry) => (entry.directory ? "" : size(entry.size)), "number"],
+    ["Modified", (entry) => time(entry.modified), "number"],
+    ["", (entry) => [
+      inBin && !entry.directory ? button("Restore", () => restore(entry, listed.bin, again), "", `Restore ${entry.name}`) : [],
+      button("ACL", () => acl(entry.name), "", `ACL of ${entry.name}`),
+    ], "actions"],
+  ], listed.entries, "The directory is empty."),
+  listed.total > listed.entries.length ? el("p", { class: "quiet" }, `${listed.entries.length} of ${listed.total} entries are shown. Links and names that are not UTF-8 are left out.`) : []));
+}

@@ -1,0 +1,141 @@
+//! The sessions of administrators. The browser has a random id in a cookie, of which only the hash is kept here, and a
+//! token that each change must repeat.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use parking_lot::Mutex;
+use subtle::ConstantTimeEq;
+
+use crate::Caller;
+
+/// A session ends after this time without a request that an administrator caused.
+const IDLE: Duration = Duration::from_secs(30 * 60);
+/// A session ends after this time in any case.
+const LIFETIME: Duration = Duration::from_secs(8 * 3600);
+/// Maximum number of sessions, and of those of one administrator, whose oldest one ends otherwise.
+const MOST: usize = 64;
+const OF_ONE: usize = 8;
+
+/// What a browser gets at logon.
+pub(crate) struct New {
+    pub(crate) id: String,
+    pub(crate) token: String,
+}
+
+struct Session {
+    caller: Caller,
+    token: String,
+    since: Duration,
+    used: Duration,
+}
+
+/// All sessions, by the hashes of their ids.
+#[derive(Default)]
+pub(crate) struct Sessions(Mutex<HashMap<[u8; 32], Session>>);
+
+impl Sessions {
+    /// Begins a session; `None` if there are too many.
+    pub(crate) fn begin(&self, caller: Caller, now: Duration) -> Option<New> {
+        let mut sessions = self.0.lock();
+        sessions.retain(|_, session| session.is_valid(now));
+        let own = || sessions.iter().filter(|(_, session)| session.caller.name == caller.name);
+        if own().count() >= OF_ONE {
+            let oldest = own().min_by_key(|(_, session)| session.used).map(|(id, _)| *id);
+            oldest.map(|id| sessions.remove(&id));
+        }
+        if sessions.len() >= MOST {
+            return None;
+        }
+        let new = New { id: random(), token: random() };
+        let session = Session { caller, token: new.token.clone(), since: now, used: now };
+        sessions.insert(hash(&new.id), session);
+        Some(new)
+    }
+
+    /// Returns the administrator and the token of a session. If `is_used`, it does not become idle.
+    pub(crate) fn find(&self, id: &str, now: Duration, is_used: bool) -> Option<(Caller, String)> {
+        let mut sessions = self.0.lock();
+        let session = sessions.get_mut(&hash(id)).filter(|session| session.is_valid(now))?;
+        if is_used {
+            session.used = now;
+        }
+        Some((session.caller.clone(), session.token.clone()))
+    }
+
+    /// Ends a session. Returns its administrator.
+    pub(crate) fn end(&self, id: &str) -> Option<Caller> {
+        self.0.lock().remove(&hash(id)).map(|session| session.caller)
+    }
+}
+
+impl Session {
+    fn is_valid(&self, now: Duration) -> bool {
+        now < self.used + IDLE && now < self.since + LIFETIME
+    }
+}
+
+/// Compares tokens in a time that does not depend on them.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    one.as_bytes().ct_eq(other.as_bytes()).into()
+}
+
+fn random() -> String {
+    let mut bytes = [0; 32];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the random generator seeds itself from the kernel and never fails");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn hash(id: &str) -> [u8; 32] {
+    let hash = digest(&SHA256, id.as_bytes());
+    hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(name: &str) -> Caller {
+        Caller { name: name.into(), address: "::1".into() }
+    }
+
+    #[test]
+    fn sessions_expire() {
+        let (sessions, at) = (Sessions::default(), Duration::from_secs);
+        let begin = |secs| sessions.begin(caller("ann"), at(secs)).expect("there is room");
+        let new = begin(0);
+        assert_eq!(new.id.len(), 64);
+        assert_ne!(new.id, new.token);
+        assert!(sessions.find(&new.id, at(1799), false).is_some());
+        assert!(sessions.find(&new.id, at(1800), true).is_none(), "a poll does not prolong it");
+        let new = begin(0);
+        for secs in (0..28_800).step_by(1000) {
+            assert_eq!(sessions.find(&new.id, at(secs), true), Some((caller("ann"), new.token.clone())));
+        }
+        assert!(sessions.find(&new.id, at(28_800), true).is_none());
+        assert!(sessions.find(&new.token, at(1), true).is_none());
+        let new = begin(0);
+        assert_eq!(sessions.end(&new.id), Some(caller("ann")));
+        assert!(sessions.find(&new.id, at(1), true).is_none());
+    }
+
+    #[test]
+    fn the_number_is_bounded() {
+        let (sessions, now) = (Sessions::default(), Duration::from_secs(1));
+        let first = sessions.begin(caller("ann"), Duration::ZERO).expect("there is room");
+        for _ in 0..20 {
+            assert!(sessions.begin(caller("ann"), now).is_some());
+        }
+        assert!(sessions.find(&first.id, now, true).is_none());
+        assert_eq!(sessions.0.lock().len(), OF_ONE);
+        let begun = (0..100).filter(|number| sessions.begin(caller(&number.to_string()), now).is_some()).count();
+        assert_eq!(begun, MOST - OF_ONE);
+        assert!(sessions.begin(caller("bob"), now + IDLE).is_some(), "those that expired make room");
+    }
+
+    #[test]
+    fn tokens_are_compared_whole() {
+        assert!(is_same("abc", "abc") && !is_same("abc", "abd") && !is_same("abc", "ab") && !is_same("", "a"));
+    }
+}

@@ -1,0 +1,390 @@
+//! What the console shows and changes, through the control socket of the running server.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use accounts::record::{check_name, nt_hash};
+use accounts::state_dir::StateDir;
+use anyhow::{Context, Result, bail};
+use console::{Administration, Caller, LogonError, Sample};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use smbconf::added::Change;
+use zeroize::Zeroizing;
+
+use super::numbers::{Numbers, SERIES};
+use super::password::Passwords;
+use crate::acl::files::Files;
+use crate::admin::Client;
+use crate::admin::message::{
+    AccountView, Closing, OnBehalf, ServerRequest, ShareReply, ShareRequest, UserReply, UserRequest,
+};
+use crate::health::Report;
+use crate::share;
+use crate::status::{HeldResources, Status};
+
+/// Maximum number of opens and locks that the page gets.
+const SHOWN: usize = 1000;
+/// Maximum number of accounts that the page gets.
+const ACCOUNTS: usize = 10_000;
+
+/// The running server.
+pub(super) struct Server {
+    state: PathBuf,
+    config: Option<PathBuf>,
+    passwords: Passwords,
+    /// The latest numbers, and when they were read.
+    latest: Mutex<Option<(Instant, Numbers)>>,
+}
+
+impl Server {
+    pub(super) fn new(state: PathBuf, config: Option<PathBuf>, passwords: Passwords) -> Server {
+        Server { state, config, passwords, latest: Mutex::default() }
+    }
+
+    fn client(&self) -> Result<Client> {
+        let client = StateDir::open(&self.state)?.map(|state| Client::connect(&state)).transpose()?.flatten();
+        client.with_context(|| format!("no server runs with the state directory {}", self.state.display()))
+    }
+
+    fn numbers(&self) -> Result<Numbers> {
+        let text: String = self.client()?.ask(&ServerRequest::Metrics {})?;
+        Ok(Numbers::of(&text))
+    }
+
+    fn verify(&self, caller: &Caller, password: &str) -> Result<Option<String>> {
+        let Caller { name, address } = caller;
+        if let Some(name) = self.passwords.verified(name, password, address)? {
+            return Ok(Some(name));
+        }
+        // Neither a password that no account can have nor a name is worth a question.
+        let (Ok(hash), Ok(())) = (nt_hash(password), check_name(name)) else { return Ok(None) };
+        let address = address.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        self.client()?.ask(&ServerRequest::LogOn { name: name.clone(), nt_hash: Some(hash), address })
+    }
+
+    /// Has the server record something that it does not do itself.
+    fn note(&self, caller: &Caller, operation: &str, arguments: Vec<String>, failure: Option<String>) {
+        tracing::info!(user = caller.name, address = caller.address, operation, failure, "console");
+        let noted = self.client().and_then(|mut client| {
+            client.on_behalf(behalf(caller, operation, arguments))?;
+            // The answer repeats the failure.
+            let _ = client.ask::<()>(&ServerRequest::Note { failure });
+            Ok(())
+        });
+        if let Err(error) = noted {
+            tracing::error!("cannot record {operation} of {:?}: {error:#}", caller.name);
+        }
+    }
+
+    fn overview(&self) -> Result<Value> {
+        let numbers = self.numbers()?;
+        let held: HeldResources = self.client()?.ask(&ServerRequest::Held {})?;
+        let mut overview = numbers.overview();
+        overview["held"] = serde_json::to_value(held)?;
+        overview["taken"] = json!(now());
+        overview["host"] = json!(smbconf::host::host_name());
+        Ok(overview)
+    }
+
+    fn clients(&self) -> Result<Value> {
+        let mut status: Status = self.client()?.ask(&ServerRequest::Status {})?;
+        let total = json!({ "opens": status.opens.len(), "locks": status.locks.len() });
+        status.opens.truncate(SHOWN);
+        status.locks.truncate(SHOWN);
+        let mut value = serde_json::to_value(status)?;
+        value["total"] = total;
+        Ok(value)
+    }
+
+    fn users(&self) -> Result<Value> {
+        let (mut client, mut accounts) = (self.client()?, Vec::<AccountView>::new());
+        while accounts.len() < ACCOUNTS {
+            let after = accounts.last().map(|account| account.name.clone());
+            let UserReply::List(page) = client.user(&UserRequest::List { after })? else { return unexpected() };
+            if page.is_empty() {
+                break;
+            }
+            accounts.extend(page);
+        }
+        Ok(serde_json::to_value(accounts)?)
+    }
+
+    fn shares(&self) -> Result<Value> {
+        let request = ServerRequest::Shares { what: ShareRequest::List {} };
+        let ShareReply::List(shares) = self.client()?.ask(&request)? else { return unexpected() };
+        Ok(serde_json::to_value(shares)?)
+    }
+
+    fn health(&self) -> Result<Value> {
+        let report: Report = self.client()?.ask(&ServerRequest::Health {})?;
+        let fault = |fault: &crate::health::Fault| json!({ "fault": fault.name(), "text": fault.to_string() });
+        let faults: Vec<_> = report.faults.iter().map(fault).collect();
+        Ok(json!({ "live": report.live, "ready": report.ready, "faults": faults }))
+    }
+
+    fn check(&self) -> Result<Value> {
+        crate::check::report(self.config.clone().context("the server has no configuration file")?)
+    }
+
+    fn share(&self, caller: &Caller, operation: &str, change: Change) -> Result<String> {
+        let (settings, done) = match &change {
+            Change::Add { settings, .. } => {
+                (settings.iter().map(|(name, value)| format!("{name}={value}")).collect(), "added")
+            }
+            Change::Set { settings, .. } => {
+                let shown =
+                    |(name, value): &(String, Option<String>)| format!("{name}={}", value.as_deref().unwrap_or(""));
+                (settings.iter().map(shown).collect(), "changed")
+            }
+            Change::Remove { .. } => (Vec::new(), "removed"),
+        };
+        let done = format!("share {} {done}", change.name());
+        let mut client = self.client()?;
+        let arguments = std::iter::once(change.name().to_owned()).chain(settings).collect();
+        client.on_behalf(behalf(caller, operation, arguments))?;
+        let _: ShareReply = client.ask(&ServerRequest::Shares { what: ShareRequest::Change(change) })?;
+        Ok(done)
+    }
+
+    /// Makes a change of accounts, which is recorded with the arguments.
+    fn user(&self, caller: &Caller, operation: &str, arguments: Vec<String>, request: &UserRequest) -> Result<String> {
+        let mut client = self.client()?;
+        client.on_behalf(behalf(caller, operation, arguments))?;
+        let UserReply::Done(note) = client.user(request)? else { return unexpected() };
+        Ok(note.map(|note| format!("done; note: {note}")).unwrap_or_else(|| "done".to_owned()))
+    }
+
+    /// Does something with the files of a share.
+    fn files<T>(&self, share: &str, work: impl AsyncFnOnce(&Files) -> Result<T>) -> Result<T> {
+        let files = Files::open(self.config.clone(), Some(self.state.clone()), share)?;
+        tokio::runtime::Handle::current().block_on(work(&files))
+    }
+
+    /// Has the server record a change that it does not make itself.
+    fn recorded(&self, caller: &Caller, name: &str, arguments: Vec<String>, done: Result<()>) -> Result<String> {
+        let failure = done.as_ref().err().map(|error| format!("{error:#}"));
+        self.note(caller, name, arguments, failure);
+        done.map(|()| "done".to_owned())
+    }
+
+    fn perform(&self, caller: &Caller, name: &str, arguments: Value) -> Option<Result<String>> {
+        Some(match name {
+            "share.add" => arguments_of(arguments).and_then(|NewShare { name: share, path, comment, settings }| {
+                let comment = Some(comment).filter(|comment| !comment.is_empty());
+                let settings = share::parameters(Some(&path), comment, settings)?;
+                self.share(caller, name, Change::Add { name: share, settings })
+            }),
+            "share.set" => arguments_of(arguments).and_then(|ChangedShare { name: share, path, comment, settings }| {
+                let all = share::parameters(path.as_deref(), comment, settings)?;
+                // A parameter without a value has its default again.
+                let settings = all.into_iter().map(|(name, value)| (name, Some(value).filter(|it| !it.is_empty())));
+                self.share(caller, name, Change::Set { name: share, settings: settings.collect() })
+            }),
+            "share.remove" => arguments_of(arguments)
+                .and_then(|Named { name: share }| self.share(caller, name, Change::Remove { name: share })),
+            "user.add" => arguments_of(arguments).and_then(|new: NewUser| {
+                check_name(&new.name)?;
+                let nt_hash = Some(nt_hash(&Zeroizing::new(new.password))?);
+                let uid = new.uid.map(|uid| format!("uid={uid}"));
+                let shown = [Some(new.name.clone()), uid].into_iter().flatten().collect();
+                let request = UserRequest::Add { name: new.name, nt_hash, full_name: new.full_name, uid: new.uid };
+                self.user(caller, name, shown, &request)
+            }),
+            "user.passwd" => arguments_of(arguments).and_then(|NewPassword { name: user, password }| {
+                let nt_hash = Some(nt_hash(&Zeroizing::new(password))?);
+                self.user(caller, name, vec![user.clone()], &UserRequest::Passwd { name: user, nt_hash })
+            }),
+            "user.enable" => arguments_of(arguments).and_then(|Enabled { name: user, enabled }| {
+                let shown = vec![user.clone(), format!("enabled={enabled}")];
+                self.user(caller, name, shown, &UserRequest::Enable { name: user, enabled })
+            }),
+            "user.delete" => arguments_of(arguments).and_then(|Named { name: user }| {
+                self.user(caller, name, vec![user.clone()], &UserRequest::Delete { name: user })
+            }),
+            "close" => arguments_of(arguments).and_then(|Closed { kind, id }| {
+                let number = || u64::from_str_radix(&id, 16).context("not an id");
+                let what = match kind.as_str() {
+                    "session" => Closing::Session(number()?),
+                    "file" => Closing::File(number()?),
+                    "share" => Closing::Share(id.clone()),
+                    _ => bail!("only sessions, files and shares are closed"),
+                };
+                let mut client = self.client()?;
+                client.on_behalf(behalf(caller, name, vec![kind, id]))?;
+                client.ask(&ServerRequest::Close { what })
+            }),
+            "file.restore" => arguments_of(arguments).and_then(|Restored { share, from, to }| {
+                let done = self.files(&share, async |files| files.restore(&from, &to).await);
+                self.recorded(caller, name, vec![share, from, to], done)
+            }),
+            "acl.set" => arguments_of(arguments).and_then(|NewAcl { share, path, sddl }| {
+                let done = self.files(&share, async |files| files.set_acl(&path, &sddl).await);
+                self.recorded(caller, name, vec![share, path, sddl], done)
+            }),
+            "reload" => self.client().and_then(|mut client| {
+                client.on_behalf(behalf(caller, name, Vec::new()))?;
+                client.ask(&ServerRequest::Reload {})
+            }),
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewShare {
+    name: String,
+    path: String,
+    comment: String,
+    settings: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangedShare {
+    name: String,
+    path: Option<String>,
+    comment: Option<String>,
+    settings: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewUser {
+    name: String,
+    password: String,
+    full_name: String,
+    uid: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewPassword {
+    name: String,
+    password: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Enabled {
+    name: String,
+    enabled: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Closed {
+    kind: String,
+    id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Located {
+    share: String,
+    path: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Restored {
+    share: String,
+    from: String,
+    to: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewAcl {
+    share: String,
+    path: String,
+    sddl: String,
+}
+
+/// Reads the argument of a query, which is JSON in a string.
+fn place_of(arguments: &Value) -> Result<Located> {
+    let text = arguments.as_str().unwrap_or_default();
+    serde_json::from_str(text).ok().context("the request is not what the console expects; load the page again")
+}
+
+fn arguments_of<T: DeserializeOwned>(arguments: Value) -> Result<T> {
+    // serde's text may quote the value, which may be a password.
+    serde_json::from_value(arguments).ok().context("the request is not what the console expects; load the page again")
+}
+
+fn behalf(caller: &Caller, operation: &str, arguments: Vec<String>) -> OnBehalf {
+    let Caller { name: user, address } = caller.clone();
+    OnBehalf { user, address, operation: operation.to_owned(), arguments }
+}
+
+fn unexpected<T>() -> Result<T> {
+    bail!("the server sent an unexpected answer; check that it has the same version")
+}
+
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+impl Administration for Server {
+    fn log_on(&self, caller: &Caller, password: &str) -> Result<String, LogonError> {
+        let verified = self.verify(caller, password);
+        let (outcome, failure) = match verified {
+            Ok(Some(name)) => (Ok(name), None),
+            Ok(None) => (Err(LogonError::Refused), Some("wrong password or not an administrator".to_owned())),
+            Err(error) => (Err(LogonError::Unavailable(format!("{error:#}"))), Some(format!("{error:#}"))),
+        };
+        self.note(caller, "console.logon", Vec::new(), failure);
+        outcome
+    }
+
+    fn logged_off(&self, caller: &Caller) {
+        self.note(caller, "console.logoff", Vec::new(), None);
+    }
+
+    fn query(&self, name: &str, arguments: &Value) -> Option<Result<Value, String>> {
+        let found = match name {
+            "overview" => self.overview(),
+            "clients" => self.clients(),
+            "users" => self.users(),
+            "shares" => self.shares(),
+            "health" => self.health(),
+            "check" => self.check(),
+            "files" => place_of(arguments)
+                .and_then(|Located { share, path }| self.files(&share, async |files| files.list(&path).await)),
+            "acl" => place_of(arguments)
+                .and_then(|Located { share, path }| self.files(&share, async |files| files.acl(&path).await)),
+            _ => return None,
+        };
+        Some(found.map_err(|error| format!("{error:#}")))
+    }
+
+    fn change(&self, caller: &Caller, name: &str, arguments: Value) -> Option<Result<Value, String>> {
+        let done = self.perform(caller, name, arguments)?;
+        tracing::info!(user = caller.name, address = caller.address, operation = name, done = done.is_ok(), "console");
+        Some(done.map(Value::String).map_err(|error| format!("{error:#}")))
+    }
+
+    fn series(&self) -> &'static [&'static str] {
+        SERIES
+    }
+
+    fn sample(&self) -> Option<Sample> {
+        let numbers = self.numbers().inspect_err(|error| tracing::debug!("{error:#}")).ok()?;
+        let at = Instant::now();
+        let before = self.latest.lock().replace((at, numbers.clone()));
+        let (since, before) = before?;
+        let seconds = at.duration_since(since).as_secs_f64().max(0.001);
+        Some(Sample { time: now(), values: numbers.sample(&before, seconds) })
+    }
+}

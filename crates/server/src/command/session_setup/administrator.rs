@@ -1,0 +1,120 @@
+//! Logon to the console with a password, for one of the `admin users` of the global section. The rules are those of a
+//! logon over SMB with NTLM: the same limits of attempts, the same lockout, the same restrictions of the account.
+
+use std::net::IpAddr;
+
+use super::known_user;
+use super::ntlm::{check_account, refuse};
+use crate::accounts::{Account, LogonOutcome, NtHash, Unavailable};
+use crate::address_bucket::AddressBucket;
+use crate::domain::Refused;
+use crate::restrictions::HostLogon;
+use crate::state::Server;
+use crate::user_lists::UserMatcher;
+
+impl Server {
+    /// Returns the name of the account if `given` is the hash of its password and it administrates the server; `None`
+    /// if the logon is refused. Accounts of a domain are not found.
+    ///
+    /// # Errors
+    /// A back end does not answer; the text names it.
+    pub async fn log_on_administrator(
+        &self,
+        name: &str,
+        given: &NtHash,
+        from: IpAddr,
+    ) -> Result<Option<String>, String> {
+        let policy = self.policy().clone();
+        if !policy.ntlm {
+            return Ok(None);
+        }
+        let (accounts, bucket) = (&self.accounts.authenticator, AddressBucket::from(from));
+        let account = accounts.find(name).await.map_err(|Unavailable(why)| why)?;
+        let tried = account.as_ref().map_or(name, |account| &account.name).to_owned();
+        if !self.logons.may_try(&tried, bucket) {
+            return Ok(None);
+        }
+        let mut proven = account.clone().filter(|account| has(account, given));
+        if proven.is_none() {
+            // The back end's cache may be older than the account or its latest password.
+            let anew = accounts.find_anew(name).await.map_err(|Unavailable(why)| why)?;
+            proven = anew.filter(|account| has(account, given));
+        }
+        let name = proven.as_ref().map_or(tried, |account| account.name.clone());
+        if self.logons.is_locked_out(&name) {
+            return Ok(None);
+        }
+        let Some(account) = proven else {
+            refuse(self, &name, account);
+            return Ok(None);
+        };
+        self.logons.clear_lockout(&name);
+        self.logons.authenticated(&name, bucket);
+        if check_account(&account, &accounts.policy(), self.environment.now()).is_err() {
+            return Ok(None);
+        }
+        if let Some(restrictions) = self.restrictions() {
+            let logon = HostLogon { name: name.clone(), uid: account.identity.uid, client: from, session: None };
+            match restrictions.check(logon).await {
+                Ok(_) => {}
+                Err(Refused::Unavailable(why)) => return Err(why),
+                Err(_) => return Ok(None),
+            }
+        }
+        accounts.logged_on(&name, LogonOutcome::Success);
+        let user = known_user(&account, String::new(), &policy);
+        let unavailable = |_| "the groups of the user cannot be looked up; see the log of the server".to_owned();
+        let sids = self.sids_of(&user).await.map_err(unavailable)?;
+        let matcher = UserMatcher::new(&user, &sids, &self.accounts, &policy);
+        let administrates = user.identity.uid == 0 || matcher.is_on(&policy.admin_users).await.map_err(unavailable)?;
+        Ok(administrates.then_some(name))
+    }
+}
+
+/// Returns whether the account has this password. The time does not depend on how much of the hashes is equal.
+fn has(account: &Account, given: &NtHash) -> bool {
+    account.nt_hash.as_ref().is_some_and(|own| {
+        let pairs = own.0.iter().zip(given.0);
+        pairs.fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proto::auth::ntlm::nt_hash;
+
+    use super::*;
+    use crate::policy::UserPattern;
+    use crate::testing::{self, TestServer};
+
+    async fn log_on(server: &Arc<Server>, name: &str, password: &str) -> Option<String> {
+        let from = IpAddr::from([127, 0, 0, 1]);
+        server.log_on_administrator(name, &NtHash(nt_hash(password)), from).await.expect("the accounts are available")
+    }
+
+    #[tokio::test]
+    async fn admin_users_log_on_with_their_passwords() {
+        let configure =
+            |policy: &mut crate::policy::Policy| policy.admin_users = vec![UserPattern::User("alice".into())];
+        let server = TestServer::builder().configure(configure).start().clone();
+        assert_eq!(log_on(&server, "ALICE", testing::PASSWORD).await.as_deref(), Some("alice"));
+        assert_eq!(log_on(&server, "alice", "wrong").await, None);
+        assert_eq!(log_on(&server, "bob", testing::PASSWORD).await, None, "bob does not administrate");
+        assert_eq!(log_on(&server, "nobody here", testing::PASSWORD).await, None);
+    }
+
+    #[tokio::test]
+    async fn guesses_are_limited_as_over_smb() {
+        let configure =
+            |policy: &mut crate::policy::Policy| policy.admin_users = vec![UserPattern::User("alice".into())];
+        let server = TestServer::builder().configure(configure).start().clone();
+        for _ in 0..10 {
+            assert_eq!(log_on(&server, "alice", "wrong").await, None);
+        }
+        assert_eq!(log_on(&server, "alice", testing::PASSWORD).await, None, "it is not tried");
+        let server = TestServer::builder().configure(|policy| policy.ntlm = false).start().clone();
+        assert_eq!(log_on(&server, "alice", testing::PASSWORD).await, None);
+    }
+}
