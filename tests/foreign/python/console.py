@@ -71,7 +71,8 @@ class Browser:
     def wait(self, condition, what):
         """Waits until an expression is true."""
         end = time.monotonic() + PATIENCE
-        while not self.run(f"Boolean({condition})"):
+        # While the page is loaded, it has no body.
+        while not self.run(f"document.body !== null && Boolean({condition})"):
             if time.monotonic() > end:
                 raise AssertionError(f"not seen: {what}\n{self.run('document.body.innerText')}")
             time.sleep(0.1)

@@ -246,7 +246,8 @@ async fn a_large_body_is_not_read() {
     let test = Test::start();
     let (cookie, token) = test.log_on().await;
     let head = format!(
-        "POST /api/echo HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\nContent-Type: application/json\r\n{cookie}{token}",
+        "POST /api/echo HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\nContent-Type: application/json\r\n\
+         {cookie}{token}",
         test.address
     );
     // The response comes without a byte of the body.

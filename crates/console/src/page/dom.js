@@ -8,7 +8,7 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false) continue;
     element.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
@@ -31,7 +31,7 @@ export function panel(title, actions, ...content) {
 export function table(label, columns, rows, empty) {
   if (rows.length === 0) return el("p", { class: "quiet" }, empty);
   const head = el("tr", {}, columns.map(([title, , kind]) =>
-    el("th", { scope: "col", class: kind }, title === "" ? el("span", { "aria-label": "Actions" }) : title)));
+    el("th", { scope: "col", class: kind }, title === "" ? el("span", { class: "hidden-text" }, kind === "actions" ? "Actions" : "Share of the limit") : title)));
   const body = rows.map((row) => el("tr", {}, columns.map(([, cell, kind]) => el("td", { class: kind }, cell(row)))));
   return el("div", { class: "table", tabindex: "0", role: "region", "aria-label": label },
     el("table", {}, el("thead", {}, head), el("tbody", {}, body)));

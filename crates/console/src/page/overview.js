@@ -29,9 +29,9 @@ function plots(gap) {
     draw("Throughput", [line("read", "read"), line("written", "written")], rate),
     draw("Requests", [line("per second", "requests")], count),
     draw("Latency", [line("mean", "mean"), line("99 %", "p99")], time),
-    draw("Sessions and clients", [line("sessions", "sessions"), line("connections", "connections")], count),
+    draw("Sessions", [line("sessions", "sessions"), line("connections", "connections")], count),
     draw("Open files and locks", [line("open", "opens"), line("locks", "locks")], count),
-    draw("Refused logons", [line("per minute", "refused")], count));
+    draw("Logons refused over SMB", [line("per minute", "refused")], count));
 }
 
 function limits(held) {
@@ -53,8 +53,8 @@ function limits(held) {
     ["What", (row) => row.name, "wrap"],
     ["Held", (row) => shown(row)(row.held), "number"],
     ["Limit", (row) => shown(row)(row.bound), "number"],
-    ["", meter],
     ["Used", part, "number"],
+    ["", meter, "meter"],
   ], rows, "Nothing is held.");
 }
 
@@ -70,7 +70,7 @@ export async function show(place, isPoll) {
       number("Connections", count(now.connections)),
       number("Open files", count(now.opens)),
       number("Locks", count(now.locks)),
-      number("Shares", count(now.shares.length)),
+      number("Shares", count(now.configured)),
       number("Up", age(now.taken - now.started))),
     plots(gap),
     panel("Cost of shares since the start", [], table("Cost of shares", [
@@ -81,7 +81,7 @@ export async function show(place, isPoll) {
       ["Written", (row) => size(row.written), "number"],
     ], now.shares, "No client has used a share yet.")),
     panel("Limits, the nearest first", [], limits(now.held)),
-    panel("Refused logons since the start", [], table("Refused logons", [
+    panel("Logons refused over SMB since the start", [], table("Refused logons", [
       ["Reason", ([status]) => status, "wrap"],
       ["Number", ([, number]) => count(number), "number"],
     ], failures, "No logon was refused.")));

@@ -26,9 +26,11 @@ export function plot(title, lines, format, span, gap) {
   const path = (points) => {
     let last = -Infinity;
     return points.map(([at, value]) => {
-      const letter = at - last > gap ? "M" : "L";
+      const place = `${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+      // A line of no length is a dot, so that a single sample is seen.
+      const step = at - last > gap ? `M${place}h0` : `L${place}`;
       last = at;
-      return `${letter}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+      return step;
     }).join("");
   };
   const clock = (at) => new Date(at * 1000).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use proto::dtyp::sddl;
 use serde_json::{Value, json};
+use server::error::Error;
 use server::policy::Share;
-use server::vfs::RelPath;
+use server::security::admin::Item;
+use server::vfs::{Errno, Kind, RelPath};
 
 use super::place::{Counter, Where, check_is_directory, desk};
 use super::show::Shown;
@@ -41,7 +43,7 @@ impl Files {
     /// Returns the entries of a directory, and the recycle bin.
     pub(crate) async fn list(&self, path: &str) -> Result<Value> {
         let desk = &self.counter.desk;
-        let directory = desk.item(&relative(path)?).await.map_err(|error| failed(path, error))?;
+        let directory = self.item(&relative(path)?).await.map_err(|error| failed(path, error))?;
         ensure!(directory.is_directory(), "{path} is not a directory");
         let names = desk.names(&directory).await.map_err(|error| failed(path, error))?;
         let (total, mut entries) = (names.len(), Vec::new());
@@ -49,13 +51,22 @@ impl Files {
             // Names that are not text cannot be named in a request.
             let (Some(inside), Ok(name)) = (directory.path.join(name), std::str::from_utf8(name)) else { continue };
             // It may be gone, or be a link.
-            let Ok(item) = desk.item(&inside).await else { continue };
+            let Ok(item) = self.item(&inside).await else { continue };
             entries.push(json!({
                 "name": name, "directory": item.is_directory(), "size": item.metadata.size,
                 "modified": item.metadata.modified.secs,
             }));
         }
         Ok(json!({ "entries": entries, "total": total, "bin": self.bin().map(|bin| text(&bin)) }))
+    }
+
+    /// Returns a file or directory that no link leads to.
+    async fn item(&self, path: &RelPath) -> Result<Item, Error> {
+        let item = self.counter.desk.item(path).await?;
+        match item.metadata.kind {
+            Kind::File | Kind::Directory => Ok(item),
+            _ => Err(Errno::LOOP.into()),
+        }
     }
 
     /// Returns the recycle bin: the part of its path that does not depend on the session.
@@ -75,7 +86,7 @@ impl Files {
         let (source, target) = (relative(from)?, relative(to)?);
         ensure!(source.is_beneath(&bin), "{from} is not in the recycle bin");
         ensure!(!target.is_root() && !target.is_beneath(&bin), "{to} is not a place for the file; choose another one");
-        let item = self.counter.desk.item(&source).await.map_err(|error| failed(from, error))?;
+        let item = self.item(&source).await.map_err(|error| failed(from, error))?;
         self.counter
             .desk
             .restore(&item, &target)
@@ -86,7 +97,7 @@ impl Files {
     /// Returns what `frevo acl show --json` prints.
     pub(crate) async fn acl(&self, path: &str) -> Result<Value> {
         let desk = &self.counter.desk;
-        let item = desk.item(&relative(path)?).await.map_err(|error| failed(path, error))?;
+        let item = self.item(&relative(path)?).await.map_err(|error| failed(path, error))?;
         let look = desk.look(&item).await.map_err(|error| failed(path, error))?;
         Ok(serde_json::to_value(Shown::of(&self.counter, path, &look).await)?)
     }
@@ -94,7 +105,7 @@ impl Files {
     /// Sets the parts of the descriptor that `sddl` has, as `frevo acl set` does.
     pub(crate) async fn set_acl(&self, path: &str, sddl: &str) -> Result<()> {
         let given = sddl::decode(sddl.trim(), &self.counter.domains).map_err(|error| anyhow!("SDDL: {error}"))?;
-        let item = self.counter.desk.item(&relative(path)?).await.map_err(|error| failed(path, error))?;
+        let item = self.item(&relative(path)?).await.map_err(|error| failed(path, error))?;
         self.counter.desk.set(&item, &given).await.map_err(|error| failed(path, error))
     }
 }
@@ -114,7 +125,7 @@ fn text(path: &RelPath) -> String {
     String::from_utf8_lossy(path.as_bytes()).into_owned()
 }
 
-fn failed(path: &str, error: server::error::Error) -> anyhow::Error {
+fn failed(path: &str, error: Error) -> anyhow::Error {
     anyhow!("{}: {error}", if path.is_empty() { "the directory of the share" } else { path })
 }
 

@@ -69,7 +69,7 @@ pub enum ServerRequest {
         /// The address of their browser.
         address: IpAddr,
     },
-    /// Says for which administrator the next request of this connection is made, which is recorded with its result;
+    /// Names the administrator who makes the next request of this connection, which is recorded with its result;
     /// answered with null.
     #[serde(rename = "for")]
     For(OnBehalf),
@@ -84,7 +84,7 @@ pub enum ServerRequest {
     Stop {},
 }
 
-/// The administrator for whom a request is made, as it is recorded.
+/// The administrator who makes a request through the console, as it is recorded.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct OnBehalf {
     /// The name with which they have logged on to the console.

@@ -62,6 +62,8 @@ pub(super) struct Numbers {
     /// Requests by the limit of their time, in microseconds, cumulated.
     buckets: BTreeMap<u64, f64>,
     started: f64,
+    /// The shares of the configuration.
+    configured: f64,
     version: String,
 }
 
@@ -88,6 +90,7 @@ impl Numbers {
                     *numbers.buckets.entry(limit.min(1e18) as u64).or_default() += line.value;
                 }
                 "process_start_time_seconds" => numbers.started = line.value,
+                "frevo_shares" => numbers.configured = line.value,
                 "frevo_build_info" => numbers.version = label("version"),
                 _ => {}
             }
@@ -108,7 +111,8 @@ impl Numbers {
             .collect();
         let refused: BTreeMap<_, _> = self.refused.iter().filter(|(_, number)| **number > 0.0).collect();
         json!({
-            "version": self.version, "started": self.started, "shares": shares, "refused": refused,
+            "configured": self.configured, "version": self.version, "started": self.started,
+            "shares": shares, "refused": refused,
             "sessions": held("sessions"), "connections": held("connections"), "opens": held("opens"),
             "locks": held("locks"),
         })

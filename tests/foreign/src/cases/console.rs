@@ -278,7 +278,8 @@ impl Http {
         write!(
             stream,
             "POST /api/{name} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nCookie: {cookie}\r\n\
-             X-Frevo-Token: {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+             X-Frevo-Token: {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n{body}",
             body.len()
         )?;
         let mut response = String::new();

@@ -157,7 +157,7 @@ async fn client(mut stream: UnixStream, control: Arc<dyn Control>, long: Arc<Sem
     }
 }
 
-/// Returns the administrator for whom the next request is made, if the request says so.
+/// Returns the administrator who makes the next request, if this one says so.
 fn named(line: &[u8]) -> Option<OnBehalf> {
     match serde_json::from_slice(line) {
         Ok(ServerRequest::For(behalf)) => Some(behalf),

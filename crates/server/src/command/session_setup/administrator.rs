@@ -86,35 +86,37 @@ mod tests {
     use proto::auth::ntlm::nt_hash;
 
     use super::*;
+    use crate::answer::block_on;
     use crate::policy::UserPattern;
     use crate::testing::{self, TestServer};
 
-    async fn log_on(server: &Arc<Server>, name: &str, password: &str) -> Option<String> {
+    fn log_on(server: &Arc<Server>, name: &str, password: &str) -> Option<String> {
         let from = IpAddr::from([127, 0, 0, 1]);
-        server.log_on_administrator(name, &NtHash(nt_hash(password)), from).await.expect("the accounts are available")
+        let hash = NtHash(nt_hash(password));
+        block_on(server.log_on_administrator(name, &hash, from)).expect("the accounts are available")
     }
 
-    #[tokio::test]
-    async fn admin_users_log_on_with_their_passwords() {
+    #[test]
+    fn admin_users_log_on_with_their_passwords() {
         let configure =
             |policy: &mut crate::policy::Policy| policy.admin_users = vec![UserPattern::User("alice".into())];
-        let server = TestServer::builder().configure(configure).start().clone();
-        assert_eq!(log_on(&server, "ALICE", testing::PASSWORD).await.as_deref(), Some("alice"));
-        assert_eq!(log_on(&server, "alice", "wrong").await, None);
-        assert_eq!(log_on(&server, "bob", testing::PASSWORD).await, None, "bob does not administrate");
-        assert_eq!(log_on(&server, "nobody here", testing::PASSWORD).await, None);
+        let server: Arc<Server> = TestServer::builder().configure(configure).start().clone();
+        assert_eq!(log_on(&server, "ALICE", testing::PASSWORD).as_deref(), Some("alice"));
+        assert_eq!(log_on(&server, "alice", "wrong"), None);
+        assert_eq!(log_on(&server, "bob", testing::PASSWORD), None, "bob does not administrate");
+        assert_eq!(log_on(&server, "nobody here", testing::PASSWORD), None);
     }
 
-    #[tokio::test]
-    async fn guesses_are_limited_as_over_smb() {
+    #[test]
+    fn guesses_are_limited_as_over_smb() {
         let configure =
             |policy: &mut crate::policy::Policy| policy.admin_users = vec![UserPattern::User("alice".into())];
-        let server = TestServer::builder().configure(configure).start().clone();
+        let server: Arc<Server> = TestServer::builder().configure(configure).start().clone();
         for _ in 0..10 {
-            assert_eq!(log_on(&server, "alice", "wrong").await, None);
+            assert_eq!(log_on(&server, "alice", "wrong"), None);
         }
-        assert_eq!(log_on(&server, "alice", testing::PASSWORD).await, None, "it is not tried");
-        let server = TestServer::builder().configure(|policy| policy.ntlm = false).start().clone();
-        assert_eq!(log_on(&server, "alice", testing::PASSWORD).await, None);
+        assert_eq!(log_on(&server, "alice", testing::PASSWORD), None, "it is not tried");
+        let server: Arc<Server> = TestServer::builder().configure(|policy| policy.ntlm = false).start().clone();
+        assert_eq!(log_on(&server, "alice", testing::PASSWORD), None);
     }
 }
