@@ -98,8 +98,8 @@ mod tests {
         assert!(page("frevo-user-add").contains(".SH NAME\n"));
         let program = page("frevo");
         for command in [
-            "serve", "check", "user", "group", "join", "migrate", "status", "close", "reload", "acl", "snapshot",
-            "tune", "bench", "help",
+            "serve", "check", "user", "group", "join", "migrate", "status", "close", "reload", "console", "acl",
+            "snapshot", "tune", "bench", "help",
         ] {
             assert!(program.contains(&format!("frevo\\-{command}(1)")), "{command}: {program}");
         }
