@@ -103,6 +103,7 @@ const DEBIAN: &[Package] = &[
     package("cups-daemon", "/usr/sbin/cupsd"),
     package("cups-client", "/usr/sbin/lpadmin"),
     package("prometheus", "/usr/bin/promtool"),
+    package("chromium", "/usr/bin/chromium"),
     package("python3-venv", "/usr/lib/python3*/ensurepip/__init__.py"),
 ];
 
