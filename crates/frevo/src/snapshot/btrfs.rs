@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// The inode number of the root of each subvolume.
 const ROOT_INODE: u64 = 256;
+/// The inode number of a directory that stands for a subvolume that was not part of a snapshot.
+const PLACEHOLDER_INODE: u64 = 2;
 /// The type that `fstatfs` reports.
 const MAGIC: i64 = 0x9123_683e;
 /// The flag of a new subvolume, and that of an existing one.
@@ -81,9 +83,19 @@ pub(super) struct Subvolume {
     pub(super) read_only: bool,
 }
 
+/// Returns whether the directory is on btrfs.
+pub(super) fn is_on(directory: impl AsFd) -> io::Result<bool> {
+    Ok(rustix::fs::fstatfs(&directory)?.f_type == MAGIC)
+}
+
 /// Returns whether the directory is the root of a subvolume.
 pub(super) fn is_root(directory: impl AsFd) -> io::Result<bool> {
-    Ok(rustix::fs::fstatfs(&directory)?.f_type == MAGIC && rustix::fs::fstat(&directory)?.st_ino == ROOT_INODE)
+    Ok(is_on(&directory)? && rustix::fs::fstat(&directory)?.st_ino == ROOT_INODE)
+}
+
+/// Returns whether the directory is empty in place of a subvolume, which was not part of a snapshot.
+pub(super) fn is_placeholder(directory: impl AsFd) -> io::Result<bool> {
+    Ok(is_on(&directory)? && rustix::fs::fstat(&directory)?.st_ino == PLACEHOLDER_INODE)
 }
 
 /// Describes the subvolume of a directory.

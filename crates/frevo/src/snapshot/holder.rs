@@ -4,52 +4,34 @@
 //! killed leaves at most a recorded name without a snapshot, which the next run drops. Only a snapshot that is
 //! recorded, read-only, and taken of the recorded subvolume is ever removed.
 //!
-//! Everything is found from the open subvolume, and no link is followed, because users may own the directories there.
+//! Everything is found from the open subvolume, and no link is followed, because users may own the directories there,
+//! and may exchange the names in them.
 
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use server::policy::snapshots::Format;
 
-use super::btrfs::{self, Uuid};
+use super::btrfs::{self, Subvolume, Uuid};
+use super::record::Taken;
+use super::source::{DIRECTORY, Source, file_of_root, is_empty, is_of_root};
 
 const NAME: &str = ".snapshots";
 const RECORD: &str = ".frevo-snapshots";
 const NEW_RECORD: &str = ".frevo-snapshots.new";
+/// Locked by a run. Only root can open it, so no one else can lock it.
+const LOCK: &str = ".frevo-snapshots.lock";
 /// A record of more bytes is not one.
 const RECORD_MAX: u64 = 4 << 20;
-const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-/// A subvolume that contains a share.
-pub(super) struct Source {
-    /// Where it is found.
-    pub(super) path: PathBuf,
-    directory: OwnedFd,
-    pub(super) uuid: Uuid,
-}
+const MODE: u32 = 0o755;
 
 impl Source {
-    /// Finds the subvolume that contains the directory `path`.
-    pub(super) fn of(path: &Path) -> Result<Source> {
-        let path = std::fs::canonicalize(path).with_context(|| format!("cannot find {}", path.display()))?;
-        for above in path.ancestors() {
-            let opened = rustix::fs::open(above, DIRECTORY, Mode::empty());
-            let directory = opened.with_context(|| format!("cannot open {}", above.display()))?;
-            if btrfs::is_root(&directory).with_context(|| format!("cannot examine {}", above.display()))? {
-                let described = btrfs::describe(&directory);
-                let uuid = described.with_context(|| format!("cannot describe {}", above.display()))?.uuid;
-                return Ok(Source { path: above.to_owned(), directory, uuid });
-            }
-        }
-        bail!("{} is not on btrfs; snapshots can be created only there", path.display())
-    }
-
     /// Opens `.snapshots` and waits for no one; `None` if it does not exist and `make` is not set.
     pub(super) fn holder(&self, make: bool) -> Result<Option<Holder<'_>>> {
         let path = self.path.join(NAME);
@@ -58,23 +40,50 @@ impl Source {
             Err(Errno::NOENT) if !make => return Ok(None),
             Err(Errno::NOENT) => {
                 // A subvolume of its own is not part of the snapshots.
+                let umask = rustix::process::umask(Mode::from_raw_mode(0o777 & !MODE));
                 let created = btrfs::create(&self.directory, &CString::new(NAME)?);
+                rustix::process::umask(umask);
                 created.with_context(|| format!("cannot create {}; run this command as root", path.display()))?;
                 let directory = open().with_context(|| format!("cannot open {}", path.display()))?;
-                rustix::fs::fchmod(&directory, Mode::from_raw_mode(0o755))?;
+                self.prepare(&directory).with_context(|| format!("cannot use the new {}", path.display()))?;
                 directory
             }
             found => found.with_context(|| format!("cannot open {}; it must be a directory", path.display()))?,
         };
-        let status = rustix::fs::fstat(&directory)?;
-        if status.st_uid != 0 || status.st_mode & 0o022 != 0 {
+        if btrfs::is_placeholder(&directory)? {
             bail!(
-                "{} may be changed by others than root; run `chown root {1}` and `chmod go-w {1}`",
-                path.display(),
+                "{0} stands for a subvolume that was not part of a snapshot (after a rollback); run `rmdir {0}`, or \
+                 move the former subvolume there",
                 path.display()
             );
         }
+        if !is_of_root(&rustix::fs::fstat(&directory)?) {
+            bail!("{0} may be changed by others than root; run `chown root {0}` and `chmod go-w {0}`", path.display());
+        }
         Ok(Some(Holder { source: self, path, directory }))
+    }
+
+    /// Sets the mode of a new `.snapshots`. A user may have exchanged it with another directory, whose mode must stay.
+    fn prepare(&self, directory: &OwnedFd) -> Result<()> {
+        let check = || -> Result<()> {
+            let is_own = rustix::fs::fstat(directory)?.st_uid == 0 && btrfs::is_root(directory)?;
+            let Subvolume { uuid, parent, read_only } = btrfs::describe(directory)?;
+            if !is_own || uuid == self.uuid || parent != Uuid::default() || read_only || !is_empty(directory)? {
+                bail!("another directory has taken its place, or it is not empty; remove it and repeat the command");
+            }
+            Ok(())
+        };
+        check()?;
+        // A default ACL of the directory above was inherited.
+        for list in ["system.posix_acl_default", "system.posix_acl_access"] {
+            match rustix::fs::fremovexattr(directory, list) {
+                Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+                Err(error) => return Err(error).context("cannot remove its ACL"),
+            }
+        }
+        rustix::fs::fchmod(directory, Mode::from_raw_mode(MODE))?;
+        // The ACL may have let others create names until now.
+        check()
     }
 }
 
@@ -85,76 +94,87 @@ pub(super) struct Holder<'a> {
     directory: OwnedFd,
 }
 
-/// A snapshot that this program created.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Taken {
-    /// Seconds since 1970-01-01 UTC.
-    pub(super) moment: i64,
-    pub(super) name: String,
-    /// The subvolume of which it was taken.
-    of: Uuid,
+/// The recorded snapshots that exist, each the oldest first.
+pub(super) struct Recorded {
+    pub(super) taken: Vec<Taken>,
+    /// Those that somebody has made writable. They may have been changed, and are not removed.
+    pub(super) writable: Vec<Taken>,
 }
 
-impl Taken {
-    fn line(&self) -> String {
-        let of: String = self.of.iter().map(|byte| format!("{byte:02x}")).collect();
-        format!("{} {of}\n", self.name)
-    }
-
-    fn parse(line: &str) -> Option<Taken> {
-        let (name, of) = line.split_once(' ')?;
-        let moment = Format::token().moment(name.as_bytes(), None)?;
-        let number = u128::from_str_radix(of, 16).ok().filter(|_| of.len() == 32)?;
-        Some(Taken { moment, name: name.to_owned(), of: number.to_be_bytes() })
-    }
+/// What a recorded name leads to.
+enum Found {
+    /// The snapshot, with its own UUID.
+    Own(Uuid),
+    /// The snapshot, which is no longer read-only.
+    Writable(Uuid),
+    /// Nothing, or something that this program did not create.
+    Other,
 }
 
 /// Holds off other runs until it is dropped.
-pub(super) struct Lock<'a>(&'a Holder<'a>);
+pub(super) struct Lock<'a> {
+    holder: &'a Holder<'a>,
+    /// Closing it ends the lock.
+    _file: File,
+}
 
 impl Holder<'_> {
     /// Locks the directory against other runs of this program.
     pub(super) fn lock(&self) -> Result<Lock<'_>> {
-        match rustix::fs::flock(&self.directory, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Lock(self)),
+        let path = self.path.join(LOCK);
+        let cannot = || format!("cannot open {}", path.display());
+        let opened = file_of_root(&self.directory, LOCK, OFlags::RDWR | OFlags::CREATE).with_context(cannot)?;
+        let file = opened.with_context(cannot)?;
+        if rustix::fs::fstat(&file).with_context(cannot)?.st_mode & 0o077 != 0 {
+            bail!("{0} may be opened by others than root; run `chmod 600 {0}`", path.display());
+        }
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Lock { holder: self, _file: file }),
             Err(Errno::WOULDBLOCK) => bail!("another run works on {}; wait for its end", self.path.display()),
-            Err(error) => Err(error).with_context(|| format!("cannot lock {}", self.path.display())),
+            Err(error) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
         }
     }
 
-    /// Returns the recorded snapshots that exist, the oldest first.
-    pub(super) fn taken(&self) -> Result<Vec<Taken>> {
-        let mut found = Vec::new();
-        for taken in self.record()? {
-            if self.is_own(&taken)? {
-                found.push(taken);
+    /// Returns the recorded snapshots that exist.
+    pub(super) fn recorded(&self) -> Result<Recorded> {
+        let (mut taken, mut writable) = (Vec::new(), Vec::new());
+        for entry in self.record()? {
+            match self.find(&entry)? {
+                Found::Own(own) => taken.push(Taken { own: Some(own), ..entry }),
+                Found::Writable(own) => writable.push(Taken { own: Some(own), ..entry }),
+                Found::Other => {}
             }
         }
-        found.sort_unstable();
-        found.dedup();
-        Ok(found)
+        for list in [&mut taken, &mut writable] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        Ok(Recorded { taken, writable })
     }
 
-    /// Returns whether a name leads to the snapshot that was recorded.
-    fn is_own(&self, taken: &Taken) -> Result<bool> {
-        let directory = match rustix::fs::openat(&self.directory, taken.name.as_str(), DIRECTORY, Mode::empty()) {
-            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(false),
-            found => found.with_context(|| format!("cannot open {}", self.path.join(&taken.name).display()))?,
+    /// Looks up the snapshot that was recorded.
+    fn find(&self, entry: &Taken) -> Result<Found> {
+        let directory = match rustix::fs::openat(&self.directory, entry.name.as_str(), DIRECTORY, Mode::empty()) {
+            Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(Found::Other),
+            found => found.with_context(|| format!("cannot open {}", self.path.join(&entry.name).display()))?,
         };
         if !btrfs::is_root(&directory)? {
-            return Ok(false);
+            return Ok(Found::Other);
         }
-        let found = btrfs::describe(&directory)?;
-        Ok(found.read_only && found.parent == taken.of)
+        let Subvolume { uuid, parent, read_only } = btrfs::describe(&directory)?;
+        Ok(match parent == entry.of && entry.own.is_none_or(|own| own == uuid) {
+            true if read_only => Found::Own(uuid),
+            true => Found::Writable(uuid),
+            false => Found::Other,
+        })
     }
 
     /// Reads the record. A line that cannot be understood is an error, because it would be lost with the next change.
     fn record(&self) -> Result<Vec<Taken>> {
         let path = self.path.join(RECORD);
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = match rustix::fs::openat(&self.directory, RECORD, flags, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(Vec::new()),
-            file => File::from(file.with_context(|| format!("cannot open {}", path.display()))?),
+        let opened = file_of_root(&self.directory, RECORD, OFlags::RDONLY);
+        let Some(file) = opened.with_context(|| format!("cannot open {}", path.display()))? else {
+            return Ok(Vec::new());
         };
         let mut text = String::new();
         let read = file.take(RECORD_MAX + 1).read_to_string(&mut text);
@@ -170,46 +190,50 @@ impl Holder<'_> {
 impl Lock<'_> {
     /// Creates a snapshot of the subvolume.
     pub(super) fn create(&self, moment: i64) -> Result<Taken> {
-        let holder = self.0;
+        let holder = self.holder;
         let name = String::from_utf8(Format::token().name(moment, None))?;
-        let taken = Taken { moment, name, of: holder.source.uuid };
-        let mut all = holder.taken()?;
+        let mut new = Taken { moment, name, of: holder.source.uuid, own: None };
+        let path = holder.path.join(&new.name);
+        let Recorded { taken: mut all, writable } = holder.recorded()?;
+        all.extend(writable);
         // An entry of this name that exists belongs to someone else, and must not be recorded.
-        let exists = rustix::fs::statat(&holder.directory, taken.name.as_str(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        let exists = rustix::fs::statat(&holder.directory, new.name.as_str(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
         if !matches!(exists, Err(Errno::NOENT)) {
-            bail!("{} exists; wait a second and repeat the command", holder.path.join(&taken.name).display());
+            bail!("{} exists; wait a second and repeat the command", path.display());
         }
-        all.push(taken.clone());
+        all.push(new.clone());
         self.write(&all)?;
-        let created = btrfs::create_snapshot(
-            &holder.directory,
-            &CString::new(taken.name.as_str())?,
-            holder.source.directory.as_fd(),
-        );
-        created.with_context(|| format!("cannot create {}", holder.path.join(&taken.name).display()))?;
-        Ok(taken)
+        let name = CString::new(new.name.as_str())?;
+        let created = btrfs::create_snapshot(&holder.directory, &name, holder.source.directory.as_fd());
+        created.with_context(|| format!("cannot create {}", path.display()))?;
+        let Found::Own(own) = holder.find(&new)? else { bail!("{} is not the new snapshot", path.display()) };
+        new.own = Some(own);
+        Ok(new)
     }
 
     /// Removes a snapshot.
     pub(super) fn remove(&self, taken: &Taken) -> Result<()> {
-        let holder = self.0;
+        let holder = self.holder;
         let path = holder.path.join(&taken.name);
-        if !holder.is_own(taken)? {
+        if !matches!(holder.find(taken)?, Found::Own(_)) {
             bail!("{} is not the snapshot that was recorded; it is kept", path.display());
         }
         let destroyed = btrfs::destroy(&holder.directory, &CString::new(taken.name.as_str())?);
         destroyed.with_context(|| format!("cannot remove {}", path.display()))
     }
 
-    /// Drops names from the record whose snapshots no longer exist.
+    /// Drops names from the record whose snapshots no longer exist, and adds the UUIDs of new ones.
     pub(super) fn tidy(&self) -> Result<()> {
-        let taken = self.0.taken()?;
-        if taken.len() == self.0.record()?.len() { Ok(()) } else { self.write(&taken) }
+        let before = self.holder.record()?;
+        let Recorded { taken: mut all, writable } = self.holder.recorded()?;
+        all.extend(writable);
+        all.sort_unstable();
+        if all == before { Ok(()) } else { self.write(&all) }
     }
 
     /// Replaces the record in one step.
     fn write(&self, all: &[Taken]) -> Result<()> {
-        let holder = self.0;
+        let holder = self.holder;
         let text: String = all.iter().map(Taken::line).collect();
         let replace = || -> io::Result<()> {
             match rustix::fs::unlinkat(&holder.directory, NEW_RECORD, rustix::fs::AtFlags::empty()) {
@@ -226,28 +250,5 @@ impl Lock<'_> {
             Ok(())
         };
         replace().with_context(|| format!("cannot write {}", holder.path.join(RECORD).display()))
-    }
-}
-
-impl Drop for Lock<'_> {
-    fn drop(&mut self) {
-        // The lock also ends with the process.
-        let _ = rustix::fs::flock(&self.0.directory, FlockOperation::Unlock);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_of_the_record_is_read_as_it_was_written() {
-        let taken = Taken { moment: 1_446_320_430, name: "@GMT-2015.10.31-19.40.30".to_owned(), of: [0xa5; 16] };
-        assert_eq!(Taken::parse(taken.line().trim_end()), Some(taken));
-        for line in
-            ["", "@GMT-2015.10.31-19.40.30", "@GMT-2015.10.31-19.40.30 a5", "../x a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5"]
-        {
-            assert_eq!(Taken::parse(line), None, "{line}");
-        }
     }
 }

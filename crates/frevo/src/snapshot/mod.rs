@@ -1,13 +1,16 @@
 //! `frevo snapshot`: creates, lists and removes snapshots of shares on btrfs.
 //!
 //! The server itself creates none, because it has not the privileges. `frevo-snapshot.timer` executes `frevo snapshot
-//! run` every hour. `holder` has the directory of the snapshots and the record of those that this program created,
-//! `btrfs` the ioctls. Which are kept is decided by [`Schedule`]. Exit status: 0 done; 1 something failed; 2 wrong
-//! usage.
+//! run` every hour. `source` finds the subvolume of a share, `holder` has the directory of the snapshots, `record` the
+//! list of those that this program created, `btrfs` the ioctls. Which are kept is decided by [`Schedule`]. Exit status:
+//! 0 done; 1 something failed; 2 wrong usage.
 
 mod btrfs;
 mod holder;
+mod record;
+mod source;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -22,14 +25,17 @@ use smbconf::added::Added;
 use smbconf::host::Host;
 use smbconf::{Loaded, Sources};
 
-use self::holder::{Holder, Source, Taken};
+use self::holder::{Holder, Lock, Recorded};
+use self::record::Taken;
+use self::source::Source;
 use crate::table::table;
 
 /// Creates, lists and removes snapshots of shares on btrfs, which clients see as previous versions
 ///
 /// A share with `frevo:snapshots = auto` shows them. `frevo:snapshot schedule` says how many are kept. Several shares
-/// in one subvolume have the same snapshots. Only snapshots that this command created are ever removed, and never the
-/// newest.
+/// in one subvolume have the same snapshots, and what any of them wants to keep is kept. Only snapshots that this
+/// command created are ever removed, and never the newest. None is removed while a share has an error in the
+/// configuration, or has a schedule and its subvolume is not found.
 #[derive(Args, Debug)]
 pub struct SnapshotArgs {
     #[command(subcommand)]
@@ -72,12 +78,26 @@ enum Task {
     Run,
 }
 
+impl Task {
+    fn creates(self) -> bool {
+        matches!(self, Task::Create | Task::Run)
+    }
+
+    fn removes(self) -> bool {
+        matches!(self, Task::Prune | Task::Run)
+    }
+}
+
 /// A subvolume with its shares.
-struct Volume {
+struct Volume<'a> {
     source: Source,
-    shares: Vec<String>,
+    shares: Vec<&'a Share>,
+    /// What the schedules of all shares in it keep.
     schedule: Schedule,
 }
+
+/// Shares whose schedules or subvolumes are not known, with the reason.
+type Unknown = Vec<(String, String)>;
 
 /// What was done with a subvolume, or with a share whose subvolume was not found.
 #[derive(Serialize, Default)]
@@ -88,7 +108,8 @@ struct Done {
     created: Option<String>,
     removed: Vec<String>,
     kept: Vec<String>,
-    error: Option<String>,
+    warnings: Vec<String>,
+    errors: Vec<String>,
 }
 
 /// Runs the command.
@@ -103,24 +124,31 @@ pub fn run(args: SnapshotArgs) -> Result<ExitCode> {
         Action::Run(options) => (Task::Run, options),
     };
     let loaded = load(&options)?;
-    let shares = chosen(&loaded, &options.shares)?;
-    let (volumes, mut done) = volumes(&shares);
+    let named = named(&loaded, &options.shares)?;
+    let is_chosen = |name: &str| named.is_empty() || named.iter().any(|share| share.name == name);
+    let (volumes, unknown) = volumes(&loaded, &named);
+    let mut done = Vec::new();
+    // Whatever was named, a share that is not known may be one of the same subvolume, so nothing can be removed.
+    for (share, why) in unknown.iter().filter(|(share, _)| task.removes() || is_chosen(share)) {
+        done.push(Done { shares: vec![share.clone()], errors: vec![why.clone()], ..Done::default() });
+    }
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
     let now = i64::try_from(now.as_secs())?;
-    for volume in &volumes {
+    for volume in volumes.iter().filter(|volume| volume.shares.iter().any(|share| is_chosen(&share.name))) {
         let mut result = Done {
-            shares: volume.shares.clone(),
+            shares: volume.shares.iter().map(|share| share.name.clone()).collect(),
             subvolume: Some(volume.source.path.clone()),
             schedule: volume.schedule.to_string(),
             ..Done::default()
         };
-        if let Err(error) = perform(task, volume, now, options.dry_run, &mut result) {
-            result.error = Some(format!("{error:#}"));
+        let work = Work { task, volume, now, dry_run: options.dry_run, unknown: &unknown };
+        if let Err(error) = work.perform(&mut result) {
+            result.errors.push(format!("{error:#}"));
         }
         done.push(result);
     }
     show(&done, task, &options)?;
-    Ok(if done.iter().any(|done| done.error.is_some()) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if done.iter().all(|done| done.errors.is_empty()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn load(options: &Options) -> Result<Loaded> {
@@ -133,40 +161,39 @@ fn load(options: &Options) -> Result<Loaded> {
     smbconf::load_from(&sources, &host).map_err(|problems| anyhow!("{problems}"))
 }
 
-/// Returns the shares that were named, or those with a schedule.
-fn chosen<'a>(loaded: &'a Loaded, names: &[String]) -> Result<Vec<&'a Share>> {
-    if names.is_empty() {
-        let all = loaded.policy.shares.values().map(|share| &**share);
-        return Ok(all.filter(|share| !share.snapshot_schedule.is_empty()).collect());
-    }
+/// Returns the shares that were named.
+fn named<'a>(loaded: &'a Loaded, names: &[String]) -> Result<Vec<&'a Share>> {
     let find = |name: &String| {
         loaded.policy.share(name).map(|share| &**share).with_context(|| format!("there is no share [{name}]"))
     };
     names.iter().map(find).collect()
 }
 
-/// Returns the subvolumes of shares, and the shares for which there is none.
-fn volumes(shares: &[&Share]) -> (Vec<Volume>, Vec<Done>) {
-    let (mut volumes, mut failed) = (Vec::<Volume>::new(), Vec::new());
-    for share in shares {
+/// Returns the subvolumes of all shares with a schedule and of those that were named, and the shares that may belong to
+/// any of them.
+fn volumes<'a>(loaded: &'a Loaded, named: &[&'a Share]) -> (Vec<Volume<'a>>, Unknown) {
+    let faulty: BTreeSet<&str> = loaded.warnings.faulty_shares().collect();
+    let why = "the share has an error in the configuration; run `frevo check`";
+    let mut unknown: Unknown = faulty.iter().map(|share| ((*share).to_owned(), why.to_owned())).collect();
+    let mut volumes = Vec::<Volume<'_>>::new();
+    for share in loaded.policy.shares.values().map(|share| &**share) {
+        let is_named = named.iter().any(|named| named.name == share.name);
+        let is_scheduled = !share.snapshot_schedule.is_empty() && share.printing.is_none();
+        if faulty.contains(&*share.name) || !is_scheduled && !is_named {
+            continue;
+        }
         match source(share) {
             Ok(source) => match volumes.iter_mut().find(|volume| volume.source.uuid == source.uuid) {
                 Some(volume) => {
-                    volume.shares.push(share.name.clone());
+                    volume.shares.push(share);
                     volume.schedule = volume.schedule.or(share.snapshot_schedule);
                 }
-                None => {
-                    let schedule = share.snapshot_schedule;
-                    volumes.push(Volume { source, shares: vec![share.name.clone()], schedule });
-                }
+                None => volumes.push(Volume { source, shares: vec![share], schedule: share.snapshot_schedule }),
             },
-            Err(error) => {
-                let (shares, error) = (vec![share.name.clone()], Some(format!("{error:#}")));
-                failed.push(Done { shares, error, schedule: share.snapshot_schedule.to_string(), ..Done::default() });
-            }
+            Err(error) => unknown.push((share.name.clone(), format!("{error:#}"))),
         }
     }
-    (volumes, failed)
+    (volumes, unknown)
 }
 
 fn source(share: &Share) -> Result<Source> {
@@ -179,52 +206,108 @@ fn source(share: &Share) -> Result<Source> {
     Source::of(&share.path)
 }
 
-fn perform(task: Task, volume: &Volume, now: i64, dry_run: bool, done: &mut Done) -> Result<()> {
-    let creates = matches!(task, Task::Create | Task::Run);
-    let Some(holder) = volume.source.holder(creates && !dry_run)? else {
-        if creates && (task == Task::Create || volume.schedule.is_due(&[], now, when::utc_offset)) {
-            done.created = Some("(a snapshot)".to_owned());
+/// What is to be done with a subvolume.
+struct Work<'a> {
+    task: Task,
+    volume: &'a Volume<'a>,
+    now: i64,
+    dry_run: bool,
+    unknown: &'a Unknown,
+}
+
+impl Work<'_> {
+    fn perform(&self, done: &mut Done) -> Result<()> {
+        let Work { task, volume, now, dry_run, .. } = *self;
+        let Some(holder) = volume.source.holder(task.creates() && !dry_run)? else {
+            if self.wants_new(&[]) {
+                self.warn(done);
+                done.created = Some("(a snapshot)".to_owned());
+            }
+            return Ok(());
+        };
+        let lock = if task == Task::List || dry_run { None } else { Some(holder.lock()?) };
+        let Recorded { mut taken, writable } = holder.recorded()?;
+        for entry in writable {
+            done.errors.push(format!(
+                "{} is no longer read-only, so somebody may have changed it; it is not removed. `btrfs property set` \
+                 makes it read-only, `btrfs subvolume delete` removes it",
+                holder.path.join(&entry.name).display()
+            ));
+            done.kept.push(entry.name);
         }
-        return Ok(());
-    };
-    if task == Task::List {
-        done.kept = holder.taken()?.into_iter().map(|taken| taken.name).collect();
-        return Ok(());
+        if task == Task::List {
+            done.kept.extend(taken.into_iter().map(|taken| taken.name));
+            return Ok(());
+        }
+        check_clock(&taken, &holder, now)?;
+        let mut moments: Vec<i64> = taken.iter().map(|taken| taken.moment).collect();
+        if self.wants_new(&moments) {
+            self.warn(done);
+            moments.push(now);
+            match &lock {
+                None => done.created = Some("(a snapshot)".to_owned()),
+                Some(lock) => {
+                    let new = lock.create(now)?;
+                    done.created = Some(new.name.clone());
+                    taken.push(new);
+                }
+            }
+        }
+        let kept = match task {
+            Task::Create => moments.into_iter().collect(),
+            _ => volume.schedule.kept(&moments, when::utc_offset),
+        };
+        let (kept, superfluous): (Vec<_>, Vec<_>) = taken.into_iter().partition(|taken| kept.contains(&taken.moment));
+        done.kept.extend(kept.into_iter().map(|taken| taken.name));
+        self.remove(superfluous, lock.as_ref(), done);
+        match &lock {
+            Some(lock) => lock.tidy(),
+            None => Ok(()),
+        }
     }
-    let lock = holder.lock()?;
-    let mut taken = holder.taken()?;
-    check_clock(&taken, &holder, now)?;
-    let moments = |taken: &[Taken]| taken.iter().map(|taken| taken.moment).collect::<Vec<_>>();
-    if task == Task::Create || task == Task::Run && volume.schedule.is_due(&moments(&taken), now, when::utc_offset) {
-        match dry_run {
-            true => done.created = Some("(a snapshot)".to_owned()),
-            false => {
-                let new = lock.create(now)?;
-                done.created = Some(new.name.clone());
-                taken.push(new);
+
+    fn wants_new(&self, moments: &[i64]) -> bool {
+        match self.task {
+            Task::Create => true,
+            Task::Run => self.volume.schedule.is_due(moments, self.now, when::utc_offset),
+            Task::Prune | Task::List => false,
+        }
+    }
+
+    /// btrfs lets the owner of a subvolume's root, which a snapshot of it has too, make the snapshot writable.
+    fn warn(&self, done: &mut Done) {
+        let source = &self.volume.source;
+        if !source.is_of_root {
+            done.warnings.push(format!(
+                "{0} does not belong to root, so its owner can change snapshots of it (`btrfs property set`); run \
+                 `chown root {0}` and give rights by the group or an ACL",
+                source.path.display()
+            ));
+        }
+    }
+
+    /// Removes what the schedule does not keep. One that cannot be removed does not prevent removal of the others.
+    fn remove(&self, superfluous: Vec<Taken>, lock: Option<&Lock<'_>>, done: &mut Done) {
+        if !superfluous.is_empty() && !self.unknown.is_empty() {
+            let shares: Vec<&str> = self.unknown.iter().map(|(share, _)| &**share).collect();
+            done.errors.push(format!(
+                "nothing was removed, because these shares may need the snapshots: {}; correct them, or remove their \
+                 `frevo:snapshot schedule`",
+                shares.join(", ")
+            ));
+            done.kept.extend(superfluous.into_iter().map(|taken| taken.name));
+            return;
+        }
+        for taken in superfluous {
+            match lock.map_or(Ok(()), |lock| lock.remove(&taken)) {
+                Ok(()) => done.removed.push(taken.name),
+                Err(error) => {
+                    done.errors.push(format!("{error:#}"));
+                    done.kept.push(taken.name);
+                }
             }
         }
     }
-    let kept = match task {
-        Task::Create => moments(&taken).into_iter().collect(),
-        _ if dry_run && done.created.is_some() => {
-            let mut with_new = moments(&taken);
-            with_new.push(now);
-            volume.schedule.kept(&with_new, when::utc_offset)
-        }
-        _ => volume.schedule.kept(&moments(&taken), when::utc_offset),
-    };
-    for taken in taken {
-        if kept.contains(&taken.moment) {
-            done.kept.push(taken.name);
-            continue;
-        }
-        if !dry_run {
-            lock.remove(&taken)?;
-        }
-        done.removed.push(taken.name);
-    }
-    if dry_run { Ok(()) } else { lock.tidy() }
 }
 
 /// With a clock that was set back, the newest snapshots would look like the oldest.
@@ -251,7 +334,10 @@ fn show(done: &[Done], task: Task, options: &Options) -> Result<()> {
     let mut rows = Vec::new();
     for done in done {
         let shares = done.shares.join(", ");
-        if let Some(error) = &done.error {
+        for warning in &done.warnings {
+            eprintln!("frevo: [{shares}]: warning: {warning}");
+        }
+        for error in &done.errors {
             eprintln!("frevo: [{shares}]: {error}");
         }
         let at = done.subvolume.clone().unwrap_or_default();

@@ -20,6 +20,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("snapshots.many", many).needs_root().frevo_only(),
     Case::new("snapshots.created_on_btrfs", created_on_btrfs).needs_root().frevo_only(),
     Case::new("snapshots.pruned_on_btrfs", pruned_on_btrfs).needs_root().frevo_only(),
+    Case::new("snapshots.kept_for_all_shares", kept_for_all_shares).needs_root().frevo_only(),
+    Case::new("snapshots.of_the_share_itself", of_the_share_itself).needs_root().frevo_only(),
 ];
 
 const FIRST: &str = "@GMT-2015.10.31-19.40.30";
@@ -193,22 +195,12 @@ fn pruned_on_btrfs(fixture: &mut Fixture) -> Result<()> {
         btrfs(&["subvolume", "snapshot", "-r", source], &manual)?;
         btrfs(&["subvolume", "delete"], &at.join(&made[0]))?;
         fs::create_dir(at.join(&made[0]))?;
-        // Held by another run.
-        let mut holder = Command::new("flock")
-            .arg(&at)
-            .args(["sh", "-c", "echo locked; cat"])
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .spawn()?;
-        let mut line = [0; 7];
-        std::io::Read::read_exact(holder.stdout.as_mut().context("its output is a pipe")?, &mut line)?;
-        let refused = frevo_snapshot(&server, &["prune"]);
-        drop(holder.stdin.take());
-        holder.wait()?;
+        let refused = while_locked(&at.join(".frevo-snapshots.lock"), || frevo_snapshot(&server, &["prune"]))?;
         ensure!(refused.is_err_and(|why| why.to_string().contains("another run")), "two runs at once");
         let dry = frevo_snapshot(&server, &["prune", "--dry-run"])?;
         ensure!(dry[0]["removed"][0] == *made[1] && at.join(&made[1]).exists(), "{dry}");
-        let done = frevo_snapshot(&server, &["prune"])?;
+        // Every user can lock a directory that they can read.
+        let done = while_locked(&at, || frevo_snapshot(&server, &["prune"]))??;
         ensure!(done[0]["removed"].as_array().is_some_and(|removed| removed.len() == 1), "{done}");
         ensure!(!at.join(&made[1]).exists() && at.join(&made[2]).exists(), "{done}");
         ensure!(manual.exists() && at.join(&made[0]).exists(), "what others made is gone");
@@ -225,7 +217,8 @@ fn pruned_on_btrfs(fixture: &mut Fixture) -> Result<()> {
         // A snapshot of the future.
         let future = "@GMT-2100.01.01-00.00.00";
         btrfs(&["subvolume", "snapshot", "-r", source], &at.join(future))?;
-        fs::write(&record, format!("{kept}{}\n", line.replace(&made[2], future)))?;
+        let parent = line.split(' ').nth(1).context("a line without the subvolume")?;
+        fs::write(&record, format!("{kept}{future} {parent}\n"))?;
         for task in ["run", "prune", "create"] {
             let refused = frevo_snapshot(&server, &[task]);
             ensure!(refused.is_err_and(|why| why.to_string().contains("clock")), "{task} with a wrong clock");
@@ -236,6 +229,137 @@ fn pruned_on_btrfs(fixture: &mut Fixture) -> Result<()> {
         ensure!(frevo_snapshot(&server, &["create"]).is_err(), "a directory of others was used");
         Ok(())
     })
+}
+
+/// The schedules of all shares in a subvolume count, also of those that were not named, and nothing is removed while
+/// one of them is not known.
+fn kept_for_all_shares(fixture: &mut Fixture) -> Result<()> {
+    on_btrfs(fixture, |fixture, point| {
+        let top = point.join("shared");
+        btrfs(&["subvolume", "create"], &top)?;
+        for share in ["one", "two"] {
+            fs::create_dir(top.join(share))?;
+        }
+        let server = fixture.environment.start("shared", "[global]\n@TARGET@\n")?;
+        let conf = server.conf().with_file_name("schedules.conf");
+        let global = fs::read_to_string(server.conf())?;
+        let configure = |two: &str| {
+            let one = format!("[one]\n\tpath = {}\n\tfrevo:snapshot schedule = yearly 1\n", top.join("one").display());
+            fs::write(&conf, format!("{global}\n{one}[two]\n\t{}\n", two.replace("@TOP@", &top.display().to_string())))
+        };
+        configure("path = @TOP@/two")?;
+        snapshot_command(&conf, &["create", "one"])?;
+        let at = top.join(".snapshots");
+        let record = at.join(".frevo-snapshots");
+        let created = fs::read_to_string(&record)?;
+        let parent = created.split_whitespace().nth(1).context("a line without the subvolume")?;
+        let old: Vec<String> = (2011..=2015).map(|year| format!("@GMT-{year}.10.31-19.40.30")).collect();
+        let source = top.to_str().context("a UTF-8 path")?;
+        for name in &old {
+            btrfs(&["subvolume", "snapshot", "-r", source], &at.join(name))?;
+        }
+        let lines: String = old.iter().map(|name| format!("{name} {parent}\n")).collect();
+        fs::write(&record, format!("{created}{lines}"))?;
+        configure("path = @TOP@/two\n\tfrevo:snapshot schedule = yearly 9")?;
+        let done = snapshot_command(&conf, &["prune", "one"])?;
+        ensure!(done[0]["removed"] == serde_json::json!([]), "the other share needs them: {done}");
+        for wrong in [
+            "path = @TOP@/two\n\tfrevo:snapshot schedule = yerly 9",
+            "path = @TOP@/none\n\tfrevo:snapshot schedule = yearly 9",
+        ] {
+            configure(wrong)?;
+            let said =
+                snapshot_command(&conf, &["prune", "one"]).map_or_else(|why| why.to_string(), |done| done.to_string());
+            ensure!(said.contains("nothing was removed") && said.contains("two"), "{wrong}: {said}");
+            ensure!(old.iter().all(|name| at.join(name).exists()), "{wrong}: something was removed");
+        }
+        configure("path = @TOP@/two")?;
+        // One was changed, and one cannot be removed.
+        btrfs_with(&["property", "set", "-ts"], &at.join(&old[0]), &["ro", "false"])?;
+        btrfs(&["subvolume", "set-default"], &at.join(&old[1]))?;
+        for _ in 0..2 {
+            let said = snapshot_command(&conf, &["run"]).map_or_else(|why| why.to_string(), |done| done.to_string());
+            ensure!(said.contains("no longer read-only") && said.contains("cannot remove"), "{said}");
+        }
+        let left: Vec<bool> = old.iter().map(|name| at.join(name).exists()).collect();
+        ensure!(left == [true, true, false, false, false], "{left:?}");
+        // Another snapshot that takes the place of one is not removed.
+        btrfs_with(&["property", "set", "-ts"], &at.join(&old[0]), &["ro", "true"])?;
+        fs::rename(at.join(&old[0]), at.join("aside"))?;
+        btrfs(&["subvolume", "snapshot", "-r", source], &at.join(&old[0]))?;
+        btrfs(&["subvolume", "set-default"], point)?;
+        let done = snapshot_command(&conf, &["prune"])?;
+        ensure!(done[0]["removed"] == serde_json::json!([old[1]]) && at.join(&old[0]).exists(), "{done}");
+        Ok(())
+    })
+}
+
+/// Only the subvolume that has the share is snapshotted.
+fn of_the_share_itself(fixture: &mut Fixture) -> Result<()> {
+    on_btrfs(fixture, |fixture, point| {
+        let top = point.join("top");
+        btrfs(&["subvolume", "create"], &top)?;
+        for name in ["memory", "part", "bound", "alice"] {
+            fs::create_dir(top.join(name))?;
+        }
+        mount(&["-t", "tmpfs", "none"], &top.join("memory"))?;
+        fs::create_dir(top.join("memory/share"))?;
+        mount(&["--bind", top.join("part").to_str().context("a UTF-8 path")?], &top.join("bound"))?;
+        file::owned(fixture, &top.join("alice/file"), "", &ALICE, 0o644)?;
+        let alice = std::os::unix::fs::MetadataExt::uid(&fs::metadata(top.join("alice/file"))?);
+        symlink(&top, top.join("alice/link"))?;
+        std::os::unix::fs::lchown(top.join("alice/link"), Some(alice), None)?;
+        let shares: String = [("memory", "memory/share"), ("bound", "bound"), ("link", "alice/link"), ("part", "part")]
+            .iter()
+            .map(|(name, path)| format!("[{name}]\n\tpath = {}\n", top.join(path).display()))
+            .collect();
+        let server = fixture.environment.start("itself", &format!("[global]\n@TARGET@\n{shares}"))?;
+        for (share, why) in [("memory", "is not on btrfs"), ("bound", "whole subvolume"), ("link", "symbolic link")] {
+            let said =
+                frevo_snapshot(&server, &["create", share]).map_or_else(|why| why.to_string(), |done| done.to_string());
+            ensure!(said.contains(why), "{share}: {said}");
+        }
+        ensure!(
+            !top.join(".snapshots").exists() && !point.join(".snapshots").exists(),
+            "something else was snapshotted"
+        );
+        // A default ACL would let others write to the directory of the snapshots.
+        let acl = Command::new("setfacl").args(["-d", "-m", &format!("u:{alice}:rwx,o::rwx")]).arg(&top).output()?;
+        ensure!(acl.status.success(), "{}", String::from_utf8_lossy(&acl.stderr));
+        let done = frevo_snapshot(&server, &["create", "part"])?;
+        ensure!(done[0]["warnings"] == serde_json::json!([]), "{done}");
+        let version = done[0]["created"].as_str().context("nothing was created")?;
+        let at = top.join(".snapshots");
+        let mode = fs::metadata(&at)?.permissions().mode() & 0o7777;
+        ensure!(mode == 0o755, "the directory has mode {mode:o}");
+        ensure!(at.join(version).join("alice/file").exists(), "the snapshot is empty");
+        chown(&top, Some(alice), None)?;
+        let done = frevo_snapshot(&server, &["create", "part", "--dry-run"])?;
+        ensure!(done[0]["warnings"].to_string().contains("does not belong to root"), "{done}");
+        Ok(())
+    })
+}
+
+/// Runs `action` while another process has locked a file.
+fn while_locked<T>(path: &Path, action: impl FnOnce() -> T) -> Result<T> {
+    let mut holder = Command::new("flock")
+        .arg(path)
+        .args(["sh", "-c", "echo locked; cat"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()?;
+    let mut line = [0; 7];
+    std::io::Read::read_exact(holder.stdout.as_mut().context("its output is a pipe")?, &mut line)?;
+    let done = action();
+    drop(holder.stdin.take());
+    holder.wait()?;
+    Ok(done)
+}
+
+fn mount(arguments: &[&str], at: &Path) -> Result<()> {
+    let done = Command::new("mount").args(arguments).arg(at).output()?;
+    ensure!(done.status.success(), "{}: {}", at.display(), String::from_utf8_lossy(&done.stderr));
+    Ok(())
 }
 
 /// Starts a server of the share `name` that finds its snapshots.
@@ -265,15 +389,23 @@ fn on_btrfs(fixture: &Fixture, case: impl Fn(&Fixture, &Path) -> Result<()> + Sy
 }
 
 fn btrfs(arguments: &[&str], path: &Path) -> Result<()> {
-    let done = Command::new("btrfs").args(arguments).arg(path).output().context("cannot start btrfs")?;
+    btrfs_with(arguments, path, &[])
+}
+
+fn btrfs_with(arguments: &[&str], path: &Path, more: &[&str]) -> Result<()> {
+    let done = Command::new("btrfs").args(arguments).arg(path).args(more).output().context("cannot start btrfs")?;
     ensure!(done.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&done.stderr));
     Ok(())
 }
 
 /// Runs the command with the configuration of a server, and returns what it prints.
 fn frevo_snapshot(server: &Server, arguments: &[&str]) -> Result<Value> {
+    snapshot_command(server.conf(), arguments)
+}
+
+fn snapshot_command(conf: &Path, arguments: &[&str]) -> Result<Value> {
     let mut command = Command::new(frevo());
-    command.arg("snapshot").args(arguments).arg("--json").arg("-c").arg(server.conf());
+    command.arg("snapshot").args(arguments).arg("--json").arg("-c").arg(conf);
     let done = command.output()?;
     ensure!(
         done.status.success(),
