@@ -518,6 +518,7 @@ fn versions_of_common_programs_are_found() {
         ".snapshots/7/snapshot",
         ".snapshots/8/snapshot",
         ".snapshots/9/snapshot",
+        ".snapshots/10/snapshot",
         ".zfs/snapshot/autosnap_2016-02-01_04:00:00_hourly",
         ".zfs/snapshot/manual",
     ];
@@ -526,6 +527,7 @@ fn versions_of_common_programs_are_found() {
         (7, "<snapshot><date>2016-02-01 03:00:00</date></snapshot>", 0o644),
         (8, "<snapshot></snapshot>", 0o644),
         (9, "<snapshot><date>2016-02-01 05:00:00</date></snapshot>", 0o666),
+        (10, "<snapshot><date>2016-02-01 06:00:00</date></snapshot>", 0o644),
     ] {
         let info = format!(".snapshots/{number}/info.xml");
         make(&volume, &info);
@@ -535,6 +537,7 @@ fn versions_of_common_programs_are_found() {
         let node = block_on(node.open(&testing::root(), Access { read: true, write: true })).expect("a file");
         block_on(node.write(&testing::root(), 0, Bytes::from_static(content.as_bytes()).into(), false)).expect("space");
         protect(&volume, &info, 0, mode);
+        protect(&volume, &format!(".snapshots/{number}"), 0, if number == 10 { 0o775 } else { 0o755 });
     }
     let [zfs, snapper, btrbk, plain] = [
         "@GMT-2016.02.01-04.00.00",
@@ -545,13 +548,13 @@ fn versions_of_common_programs_are_found() {
     for _ in 0..2 {
         let listed = versions(&mut client, r"dir\file", 4096).snapshots;
         assert_eq!(listed, [zfs, snapper, btrbk, plain, SECOND, FIRST]);
-        for (version, at) in [(zfs, folders[6]), (snapper, folders[3]), (btrbk, folders[1]), (plain, folders[0])] {
+        for (version, at) in [(zfs, folders[7]), (snapper, folders[3]), (btrbk, folders[1]), (plain, folders[0])] {
             let content = format!("{at}/dir/file");
             opens(&mut client, &Ask { version: Some(version), ..open(r"dir\file") }, &content);
             opens(&mut client, &open(&format!(r"{version}\dir\file")), &content);
         }
     }
-    for version in ["@GMT-2016.02.01-02.00.00", "@GMT-2016.02.01-05.00.00", "@GMT-2016.02.01-00.00.01"] {
+    for version in ["@GMT-2016.02.01-02.00.00", "@GMT-2016.02.01-05.00.00", "@GMT-2016.02.01-06.00.00"] {
         let refused = create(&mut client, &Ask { version: Some(version), ..open(r"dir\file") });
         assert_eq!(refused, Err(Status::OBJECT_NAME_NOT_FOUND), "{version}");
     }

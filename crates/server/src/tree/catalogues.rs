@@ -16,7 +16,11 @@ const FRESH_LIFE: Duration = Duration::from_secs(2);
 /// How long a directory counts as just changed, in seconds.
 const FRESH: i64 = 60;
 
-/// A volume, a directory in it, and how the snapshots are arranged and named in it.
+/// How long a failure is remembered, so that the requests that waited for it need not fail one after another.
+const FAILURE_LIFE: Duration = Duration::from_secs(2);
+
+/// A volume with file numbers of its own, a directory, and how the snapshots are arranged and named in it. The volume
+/// is 0 for directories of this host, because one directory may be reached through many volumes.
 pub(crate) type Place = (u64, FileId, Box<[u8]>);
 
 /// The snapshots in a directory: seconds since 1970-01-01 UTC and the name, sorted.
@@ -28,7 +32,8 @@ struct Known {
     stamped: Time,
     /// Until when it is valid, as the time since the server's start.
     until: Duration,
-    catalogue: Catalogue,
+    /// `None` if reading failed.
+    catalogue: Option<Catalogue>,
 }
 
 /// The catalogues that are remembered, and the gate of each place, which only one request passes to read it.
@@ -42,8 +47,8 @@ pub(crate) struct Catalogues {
 type Gate = tokio::sync::Mutex<()>;
 
 impl Catalogues {
-    /// Returns the snapshots of `place`, whose change time is `stamped`.
-    pub(crate) fn find(&self, place: &Place, stamped: Time, uptime: Duration) -> Option<Catalogue> {
+    /// Returns the snapshots of `place`, whose change time is `stamped`; `Some(None)` if reading them has just failed.
+    pub(crate) fn find(&self, place: &Place, stamped: Time, uptime: Duration) -> Option<Option<Catalogue>> {
         let known = self.known.lock();
         let found = known.get(place).filter(|known| known.stamped == stamped && uptime < known.until)?;
         Some(found.catalogue.clone())
@@ -61,13 +66,18 @@ impl Catalogues {
         gate
     }
 
-    /// Adds what was read when the clocks said `now` and `uptime`.
-    pub(crate) fn add(&self, place: Place, stamped: Time, now: Time, uptime: Duration, catalogue: Catalogue) {
-        let life = if now.secs.saturating_sub(stamped.secs) < FRESH { FRESH_LIFE } else { LIFE };
+    /// Adds what was read when the clocks said `now` and `uptime`, or that it cannot be read.
+    pub(crate) fn add(&self, place: Place, stamped: Time, now: Time, uptime: Duration, catalogue: Option<Catalogue>) {
+        let life = match &catalogue {
+            None => FAILURE_LIFE,
+            Some(_) if now.secs.saturating_sub(stamped.secs) < FRESH => FRESH_LIFE,
+            Some(_) => LIFE,
+        };
+        let length = |catalogue: &Option<Catalogue>| catalogue.as_ref().map_or(0, |catalogue| catalogue.len());
         let mut known = self.known.lock();
         let (places, snapshots) = SNAPSHOT_CATALOGUES_MAX;
-        let held: usize = known.values().map(|known| known.catalogue.len()).sum();
-        if known.len() >= places || held + catalogue.len() > snapshots {
+        let held: usize = known.values().map(|known| length(&known.catalogue)).sum();
+        if known.len() >= places || held + length(&catalogue) > snapshots {
             known.clear();
         }
         known.insert(place, Known { stamped, until: uptime + life, catalogue });
@@ -84,7 +94,9 @@ mod tests {
         let place = |number: u64| -> Place { (number, FileId { device: 1, inode: 2, stream: 0 }, Box::default()) };
         let time = |secs| Time { secs, nanos: 0 };
         let seconds = Duration::from_secs;
-        let of = |length: usize| -> Catalogue { (0..length).map(|moment| (moment as i64, Box::default())).collect() };
+        let of = |length: usize| -> Option<Catalogue> {
+            Some((0..length).map(|moment| (moment as i64, Box::default())).collect())
+        };
         catalogues.add(place(1), time(1000), time(2000), seconds(5), of(1));
         catalogues.add(place(2), time(1990), time(2000), seconds(5), of(1));
         assert!(catalogues.find(&place(1), time(1000), seconds(304)).is_some());
@@ -92,6 +104,9 @@ mod tests {
         assert!(catalogues.find(&place(1), time(1001), seconds(6)).is_none(), "changed");
         assert!(catalogues.find(&place(2), time(1990), seconds(6)).is_some());
         assert!(catalogues.find(&place(2), time(1990), seconds(7)).is_none(), "it had just changed");
+        catalogues.add(place(4), time(1), time(2000), seconds(5), None);
+        assert!(catalogues.find(&place(4), time(1), seconds(6)).is_some_and(|found| found.is_none()), "it failed");
+        assert!(catalogues.find(&place(4), time(1), seconds(7)).is_none(), "it is tried again");
         catalogues.add(place(3), time(1), time(2000), seconds(5), of(SNAPSHOT_CATALOGUES_MAX.1));
         assert!(catalogues.find(&place(1), time(1000), seconds(6)).is_none(), "the memory is bounded");
         assert!(catalogues.find(&place(3), time(1), seconds(6)).is_some());

@@ -34,7 +34,11 @@ impl Views {
         let id = directory(disk, vfs, path).await?;
         let key = (*volume, id);
         if let Some(known) = self.find(key) {
-            return Some(known);
+            // btrfs gives the numbers of a removed snapshot to a new one, while files in the removed one are open.
+            if directory(disk, &known.1, &RelPath::root()).await == Some(id) {
+                return Some(known);
+            }
+            self.forget(key, known.0);
         }
         let view = vfs.beneath(&disk.op, path).await.ok()?;
         // The name may lead to another directory by now.
@@ -49,6 +53,14 @@ impl Views {
         let number = number();
         views.insert(key, (number, Arc::downgrade(&view)));
         Some((number, view))
+    }
+
+    /// Removes the view `number`, whose directory no longer exists.
+    fn forget(&self, key: Directory, number: u64) {
+        let mut views = self.0.lock();
+        if views.get(&key).is_some_and(|(known, _)| *known == number) {
+            views.remove(&key);
+        }
     }
 
     fn find(&self, key: (u64, FileId)) -> Option<Volume> {

@@ -2,17 +2,21 @@
 //!
 //! They are searched in the directories `.snapshots` and `.zfs/snapshot` of the share and of the mount point above it,
 //! which on btrfs is the root of the subvolume. Such a directory is used only if nobody but root can have created the
-//! names in it: it belongs to root and is not writable by others. Everybody else could present files of their own as
-//! earlier ones. The names are read by the server once for all users, but shown only to users who may list the
-//! directory. A snapshot itself is opened as the user.
+//! names in it: it belongs to root and is not writable by others, or is one that ZFS shows. Everybody else could
+//! present files of their own as earlier ones. The names are read by the server once for all users, but shown only to
+//! users who may list the directory. A snapshot itself is opened as the user.
 
+use std::future::poll_fn;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::folders;
 use super::links::is_of_root;
 use super::{BATCH, COMPARE, join, relative};
 use crate::error::Result;
+use crate::policy::Storage;
 use crate::policy::limits::{
     FOUND_SNAPSHOTS_MAX, SNAPPER_SNAPSHOTS_MAX, SNAPSHOT_ENTRIES_MAX, SNAPSHOT_INFO_MAX, SNAPSHOT_TWINS_MAX,
 };
@@ -20,17 +24,22 @@ use crate::policy::snapshots::{Automatic, recognize, snapper_time};
 use crate::request::Request;
 use crate::tree::{Catalogue, Disk, Place, Volume};
 use crate::vfs::{
-    Access, FileId, Kind, ListRequest, Lookup, LookupOptions, Node, Op, RelPath, SERVER, SymlinkPolicy, Time, Vfs,
-    read_into,
+    self, Access, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, Op, RelPath, SERVER,
+    SymlinkPolicy, Time, Vfs, read_into,
 };
 use crate::yielding::Work;
 
 /// The directories that may hold snapshots.
 const PLACES: [Names; 2] = [
-    Names { path: &[b".snapshots"], any_prefix: false },
+    Names { path: &[(b".snapshots", None)], any_prefix: false },
     // These snapshots are always those of the file system in whose root they are.
-    Names { path: &[b".zfs", b"snapshot"], any_prefix: true },
+    Names { path: &[(b".zfs", Some(ZFS)), (b"snapshot", Some(ZFS_SNAPSHOTS))], any_prefix: true },
 ];
+/// The inode numbers of the directories that ZFS on Linux shows beside its own objects, whose numbers are smaller. No
+/// other file system of the kernel has them. Their mode is 0777, but nobody can create names in them, and names in
+/// `.zfs/snapshot` only with a permission of `zfs allow` or as root.
+const ZFS: u64 = 0x0000_ffff_ffff_ffff;
+const ZFS_SNAPSHOTS: u64 = 0x0000_ffff_ffff_fffd;
 /// The permission to list a directory and to search it.
 const LIST_AND_SEARCH: u32 = 0o5;
 /// The cost of reading the description of a snapshot ([`Work::spend`]).
@@ -39,7 +48,8 @@ const DESCRIPTION: u32 = 64;
 const NUMBER: usize = 9;
 
 struct Names {
-    path: &'static [&'static [u8]],
+    /// Each with the inode number by which it is trusted whatever its mode is.
+    path: &'static [(&'static [u8], Option<u64>)],
     /// Whether the time may follow any text. Elsewhere it is the name of the directory that was snapshotted, because
     /// one directory may hold the snapshots of several.
     any_prefix: bool,
@@ -52,6 +62,8 @@ struct Holder {
     /// The share in a snapshot.
     within: RelPath,
     id: FileId,
+    /// The inode number by which it is trusted.
+    control: Option<u64>,
     /// The name of the directory that was snapshotted; `None` if that does not matter.
     prefix: Option<Box<[u8]>>,
     stamped: Time,
@@ -116,17 +128,17 @@ async fn holders(request: &Request<'_>, disk: &Disk) -> Result<Vec<Holder>> {
 async fn holder(disk: &Disk, volume: &Volume, names: &Names, base: &Path, within: &RelPath) -> Option<Holder> {
     use std::os::unix::ffi::OsStrExt;
     let (mut path, mut last) = (RelPath::root(), None);
-    for name in names.path {
+    for (name, control) in names.path {
         path = path.join(name)?;
         let Ok(Lookup::Found { node, metadata, .. }) = volume.1.lookup(&disk.op, &path, exact()).await else {
             return None;
         };
-        if metadata.kind != Kind::Directory || !is_of_root(&metadata) {
+        if metadata.kind != Kind::Directory || !is_trusted(&metadata, *control) {
             return None;
         }
-        last = Some((node, metadata));
+        last = Some((node, metadata, *control));
     }
-    let (node, metadata) = last?;
+    let (node, metadata, control) = last?;
     if node.permissions(&disk.op).await.ok()? & LIST_AND_SEARCH != LIST_AND_SEARCH {
         return None;
     }
@@ -136,47 +148,81 @@ async fn holder(disk: &Disk, volume: &Volume, names: &Names, base: &Path, within
         path,
         within: within.clone(),
         id: metadata.id,
+        control,
         prefix: (!names.any_prefix).then(own),
         stamped: metadata.stamped,
     })
+}
+
+/// Returns whether only root can have created the names in a directory.
+fn is_trusted(directory: &Metadata, control: Option<u64>) -> bool {
+    is_of_root(directory) || directory.uid == 0 && control == Some(directory.id.inode)
 }
 
 /// Returns the snapshots in a directory, as they were read before or now.
 async fn catalogue(request: &Request<'_>, disk: &Disk, automatic: Automatic, holder: &Holder) -> Option<Catalogue> {
     let server = &request.connection.server;
     let known = &server.opens.catalogues;
-    let place: Place = (holder.volume.0, holder.id, holder.prefix.clone().unwrap_or_default());
+    let volume = if disk.share.storage == Storage::Directory { 0 } else { holder.volume.0 };
+    let place: Place = (volume, holder.id, holder.prefix.clone().unwrap_or_default());
     let find = || known.find(&place, holder.stamped, server.environment.uptime());
     if let Some(found) = find() {
-        return Some(found);
+        return found;
     }
     let gate = known.gate(&place);
-    let _reading = gate.lock().await;
+    let _reading = {
+        // The file system may hang.
+        let mut time_up = disk.op.timeout().map(|timeout| server.environment.sleep(timeout));
+        let mut reading = pin!(gate.lock());
+        let either = poll_fn(|context| {
+            if let Poll::Ready(reading) = reading.as_mut().poll(context) {
+                return Poll::Ready(Some(reading));
+            }
+            let is_late = time_up.as_mut().is_some_and(|time_up| time_up.as_mut().poll(context).is_ready());
+            if is_late { Poll::Ready(None) } else { Poll::Pending }
+        });
+        either.await?
+    };
     if let Some(found) = find() {
-        return Some(found);
+        return found;
     }
     let (now, uptime) = (server.environment.now(), server.environment.uptime());
-    let view = holder.volume.1.beneath(&disk.op, &holder.path).await.ok()?;
-    let op = SERVER.clone().within(disk.op.timeout());
-    let catalogue: Catalogue = read(&op, &view, automatic, holder).await?.into();
+    let read = async {
+        let view = holder.volume.1.beneath(&disk.op, &holder.path).await?;
+        read(&SERVER.clone().within(disk.op.timeout()), &view, automatic, holder).await
+    };
+    let catalogue: Option<Catalogue> = match read.await {
+        Ok(read) => Some(read.into()),
+        // The others that wait would fail as well.
+        Err(Errno::TIMEDOUT | Errno::IO) => None,
+        // Another user may have the permission, and another request is not cancelled.
+        Err(_) => return None,
+    };
+    // A failure is as old as its end.
+    let uptime = if catalogue.is_some() { uptime } else { server.environment.uptime() };
     known.add(place, holder.stamped, now, uptime, catalogue.clone());
-    Some(catalogue)
+    catalogue
 }
 
 /// Reads the snapshots in the root of `view`, which is the directory of `holder`.
-async fn read(op: &Op, view: &Arc<dyn Vfs>, automatic: Automatic, holder: &Holder) -> Option<Vec<(i64, Box<[u8]>)>> {
-    let Ok(Lookup::Found { node, metadata, .. }) = view.lookup(op, &RelPath::root(), exact()).await else {
-        return None;
+async fn read(
+    op: &Op,
+    view: &Arc<dyn Vfs>,
+    automatic: Automatic,
+    holder: &Holder,
+) -> vfs::Result<Vec<(i64, Box<[u8]>)>> {
+    let Lookup::Found { node, metadata, .. } = view.lookup(op, &RelPath::root(), exact()).await? else {
+        return Err(Errno::NOENT);
     };
     // The name may lead to another directory by now.
-    if metadata.id != holder.id || !is_of_root(&metadata) {
-        return None;
+    if metadata.id != holder.id || !is_trusted(&metadata, holder.control) {
+        return Err(Errno::ACCES);
     }
-    let node = node.open(op, Access { read: true, write: false }).await.ok()?;
+    let node = node.open(op, Access { read: true, write: false }).await?;
     let (mut found, mut numbers) = (Vec::new(), Vec::new());
     let (mut cursor, mut work, mut seen) = (0, Work::new(), 0);
     while seen < SNAPSHOT_ENTRIES_MAX {
-        let page = node.list(op, ListRequest { cursor, count: BATCH, metadata: false }).await.ok()?;
+        let page = node.list(op, ListRequest { cursor, count: BATCH, metadata: false }).await?;
         if page.entries.is_empty() {
             break;
         }
@@ -195,7 +241,7 @@ async fn read(op: &Op, view: &Arc<dyn Vfs>, automatic: Automatic, holder: &Holde
         numbers.sort_unstable();
         for number in numbers.into_iter().rev().take(SNAPPER_SNAPSHOTS_MAX) {
             work.spend(DESCRIPTION).await;
-            if let Some(moment) = described(op, view, number).await {
+            if let Some(moment) = described(op, view, number).await? {
                 found.push((moment, format!("{number}/snapshot").into_bytes().into()));
             }
         }
@@ -203,7 +249,7 @@ async fn read(op: &Op, view: &Arc<dyn Vfs>, automatic: Automatic, holder: &Holde
     found.sort_unstable();
     let superfluous = found.len().saturating_sub(FOUND_SNAPSHOTS_MAX);
     found.drain(..superfluous);
-    Some(found)
+    Ok(found)
 }
 
 /// Returns the time in the name of a snapshot of the directory that is called `own`.
@@ -219,20 +265,63 @@ fn number(name: &[u8]) -> Option<u32> {
     is_number.then(|| std::str::from_utf8(name).ok()?.parse().ok())?
 }
 
-/// Returns the time of a snapshot of snapper. Its description must be a file that only root can have written.
-async fn described(op: &Op, view: &Arc<dyn Vfs>, number: u32) -> Option<i64> {
-    let folder = RelPath::root().join(number.to_string().as_bytes())?;
-    let info = folder.join(b"info.xml")?;
-    let Ok(Lookup::Found { node, metadata, .. }) = view.lookup(op, &info, exact()).await else { return None };
-    if metadata.kind != Kind::File || metadata.size > SNAPSHOT_INFO_MAX as u64 || !is_of_root(&metadata) {
-        return None;
+/// Returns the time of a snapshot of snapper; `None` if there is none. Its description must be a file that only root
+/// can have written. An error says nothing about the snapshot.
+async fn described(op: &Op, view: &Arc<dyn Vfs>, number: u32) -> vfs::Result<Option<i64>> {
+    match description(op, view, number).await {
+        Err(errno @ (Errno::TIMEDOUT | Errno::CANCELED | Errno::AGAIN)) => Err(errno),
+        read => Ok(read.ok().and_then(|info| snapper_time(&info))),
     }
-    let node: Arc<dyn Node> = node.open(op, Access { read: true, write: false }).await.ok()?;
-    let (buffer, count) = read_into(&node, op, 0, vec![0; SNAPSHOT_INFO_MAX], 0).await;
-    snapper_time(buffer.get(..count.ok()?)?)
+}
+
+/// Returns the description of a snapshot of snapper.
+async fn description(op: &Op, view: &Arc<dyn Vfs>, number: u32) -> vfs::Result<Vec<u8>> {
+    let folder = RelPath::root().join(number.to_string().as_bytes()).ok_or(Errno::NAMETOOLONG)?;
+    let info = folder.join(b"info.xml").ok_or(Errno::NAMETOOLONG)?;
+    // A user with permission to write to this directory could exchange the snapshot.
+    let Lookup::Found { metadata, .. } = view.lookup(op, &folder, exact()).await? else { return Err(Errno::NOENT) };
+    if metadata.kind != Kind::Directory || !is_of_root(&metadata) {
+        return Err(Errno::ACCES);
+    }
+    let Lookup::Found { node, metadata, .. } = view.lookup(op, &info, exact()).await? else {
+        return Err(Errno::NOENT);
+    };
+    if metadata.kind != Kind::File || metadata.size > SNAPSHOT_INFO_MAX as u64 || !is_of_root(&metadata) {
+        return Err(Errno::ACCES);
+    }
+    let node: Arc<dyn Node> = node.open(op, Access { read: true, write: false }).await?;
+    let (mut buffer, count) = read_into(&node, op, 0, vec![0; SNAPSHOT_INFO_MAX], 0).await;
+    buffer.truncate(count?);
+    Ok(buffer)
 }
 
 /// Symbolic links are not followed on the server's own paths.
 fn exact() -> LookupOptions {
     LookupOptions::exact(SymlinkPolicy::NONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn directories_of_zfs_are_trusted_by_their_numbers() {
+        let directory = |inode, uid, mode| {
+            let plain = testing::metadata(Kind::Directory, mode, (uid, 0));
+            Metadata { id: FileId { device: 1, inode, stream: 0 }, ..plain }
+        };
+        for (names, inode, uid, mode, expected) in [
+            (1, ZFS, 0, 0o777, true),
+            (1, ZFS, 1000, 0o777, false),
+            (1, ZFS_SNAPSHOTS, 0, 0o777, false),
+            (1, 256, 0, 0o777, false),
+            (1, 256, 0, 0o755, true),
+            (0, ZFS, 0, 0o777, false),
+            (0, 256, 0, 0o755, true),
+        ] {
+            let (_, control) = PLACES[names].path[0];
+            assert_eq!(is_trusted(&directory(inode, uid, mode), control), expected, "{inode:x} {uid} {mode:o}");
+        }
+    }
 }
