@@ -8,6 +8,7 @@ use super::ntlm::{check_account, refuse};
 use crate::accounts::{Account, LogonOutcome, NtHash, Unavailable};
 use crate::address_bucket::AddressBucket;
 use crate::domain::Refused;
+use crate::policy::Policy;
 use crate::restrictions::HostLogon;
 use crate::state::Server;
 use crate::user_lists::UserMatcher;
@@ -29,23 +30,35 @@ impl Server {
             return Ok(None);
         }
         let (accounts, bucket) = (&self.accounts.authenticator, AddressBucket::from(from));
-        let account = accounts.find(name).await.map_err(|Unavailable(why)| why)?;
-        let tried = account.as_ref().map_or(name, |account| &account.name).to_owned();
-        if !self.logons.may_try(&tried, bucket) {
+        let mut found = accounts.find(name).await.map_err(|Unavailable(why)| why)?;
+        if found.is_none() {
+            // The back end's cache may be older than the account.
+            found = accounts.find_anew(name).await.map_err(|Unavailable(why)| why)?;
+        }
+        // A password counts only for accounts that it could admit, so that names and passwords of UNIX administrators
+        // lock out nobody.
+        let Some(account) = found else { return Ok(None) };
+        if !self.administrates(&account, &policy).await? || !self.logons.may_try(&account.name, bucket) {
             return Ok(None);
         }
-        let mut proven = account.clone().filter(|account| has(account, given));
+        let mut proven = Some(account.clone()).filter(|account| has(account, given));
         if proven.is_none() {
-            // The back end's cache may be older than the account or its latest password.
-            let anew = accounts.find_anew(name).await.map_err(|Unavailable(why)| why)?;
+            // The cache may be older than the latest password.
+            let anew = accounts.find_anew(name).await.map_err(|Unavailable(why)| {
+                // A right password would have matched the cache, so this one counts as wrong.
+                if !self.logons.is_locked_out(&account.name) {
+                    self.logons.wrong_password(&account.name, true);
+                }
+                why
+            })?;
             proven = anew.filter(|account| has(account, given));
         }
-        let name = proven.as_ref().map_or(tried, |account| account.name.clone());
+        let name = proven.as_ref().map_or_else(|| account.name.clone(), |account| account.name.clone());
         if self.logons.is_locked_out(&name) {
             return Ok(None);
         }
         let Some(account) = proven else {
-            refuse(self, &name, account);
+            refuse(self, &name, Some(account));
             return Ok(None);
         };
         self.logons.clear_lockout(&name);
@@ -62,12 +75,20 @@ impl Server {
             }
         }
         accounts.logged_on(&name, LogonOutcome::Success);
-        let user = known_user(&account, String::new(), &policy);
+        // The account that was found anew may be another one.
+        Ok(self.administrates(&account, &policy).await?.then_some(name))
+    }
+
+    /// Returns whether an account is root's or on `admin users` of the global section.
+    async fn administrates(&self, account: &Account, policy: &Policy) -> Result<bool, String> {
+        let user = known_user(account, String::new(), policy);
+        if user.identity.uid == 0 {
+            return Ok(true);
+        }
         let unavailable = |_| "the groups of the user cannot be looked up; see the log of the server".to_owned();
         let sids = self.sids_of(&user).await.map_err(unavailable)?;
-        let matcher = UserMatcher::new(&user, &sids, &self.accounts, &policy);
-        let administrates = user.identity.uid == 0 || matcher.is_on(&policy.admin_users).await.map_err(unavailable)?;
-        Ok(administrates.then_some(name))
+        let matcher = UserMatcher::new(&user, &sids, &self.accounts, policy);
+        matcher.is_on(&policy.admin_users).await.map_err(unavailable)
     }
 }
 
@@ -105,6 +126,20 @@ mod tests {
         assert_eq!(log_on(&server, "alice", "wrong"), None);
         assert_eq!(log_on(&server, "bob", testing::PASSWORD), None, "bob does not administrate");
         assert_eq!(log_on(&server, "nobody here", testing::PASSWORD), None);
+    }
+
+    #[test]
+    fn passwords_of_others_do_not_count() {
+        let configure =
+            |policy: &mut crate::policy::Policy| policy.admin_users = vec![UserPattern::User("alice".into())];
+        let server: Arc<Server> = TestServer::builder().configure(configure).start().clone();
+        let bucket = AddressBucket::from(IpAddr::from([127, 0, 0, 1]));
+        for (name, counts) in [("bob", false), ("nobody here", false), ("alice", true)] {
+            for _ in 0..20 {
+                assert_eq!(log_on(&server, name, "wrong"), None);
+            }
+            assert_eq!(!server.logons.may_try(name, bucket), counts, "{name}");
+        }
     }
 
     #[test]

@@ -28,10 +28,11 @@ use crate::name::glob::Globs;
 use crate::policy::{Share, StoredAcls};
 use crate::security::set::apply;
 use crate::security::write_back;
+use crate::streams::layout::{is_store, is_store_name};
 use crate::tree::Disk;
 use crate::vfs::{
-    AclKind, Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, Page, RelPath, RenameRequest, SERVER,
-    SetXattr, SymlinkPolicy, Vfs,
+    Access, AclKind, Case, Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, Page, RelPath,
+    RenameRequest, SERVER, SetXattr, SymlinkPolicy, Vfs,
 };
 
 /// Prefix of the server's own temporary files in a share. They are not users' files.
@@ -206,10 +207,24 @@ impl AclAdmin {
         }
     }
 
-    /// Gives `item` the name `to`. Fails with `Errno::EXIST` if that is taken, and with `Errno::LOOP` if its path
-    /// contains a symbolic link.
+    /// Gives `item` the name `to`. Names are compared as the share compares them. Fails with `Errno::EXIST` if the name
+    /// is taken, with `Errno::LOOP` if its path contains a symbolic link, and with `STATUS_ACCESS_DENIED` if clients
+    /// cannot use it: names of the server's own files, and those that match `veto files`.
     pub async fn restore(&self, item: &Item, to: &RelPath) -> Result<()> {
-        Ok(self.disk.vfs.rename(&SERVER, RenameRequest::new(&item.path, item.metadata.id, to)).await?)
+        let (veto, names) = (&self.disk.veto, &self.disk.share.names);
+        let is_hidden = |name: &[u8]| is_own(name) || veto.matches(name) || names.characters.hides(name);
+        if is_store(&item.path) || to.components().any(is_hidden) {
+            return Err(Error::because(Status::ACCESS_DENIED, "clients cannot use the name"));
+        }
+        let case = if names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+        let options = LookupOptions { case, links: SymlinkPolicy::NONE, access: Access::default() };
+        // The names of the directories are those on disk, and the last one has the case that the share gives to names.
+        let path = match self.disk.vfs.lookup(&SERVER, to, options).await? {
+            Lookup::Missing { path, .. } => names.spelled(path),
+            Lookup::Found { .. } => return Err(Errno::EXIST.into()),
+            Lookup::NoParent => return Err(Errno::NOENT.into()),
+        };
+        Ok(self.disk.vfs.rename(&SERVER, RenameRequest::new(&item.path, item.metadata.id, &path)).await?)
     }
 
     /// Returns the security descriptor of `item` and where it comes from.
@@ -332,6 +347,11 @@ impl AclAdmin {
         }
         Ok(Some(Outcome::Replaced))
     }
+}
+
+/// Returns whether a name is that of the server's own files.
+fn is_own(name: &[u8]) -> bool {
+    is_store_name(name) || name.get(..OWN_NAMES.len()).is_some_and(|start| start.eq_ignore_ascii_case(OWN_NAMES))
 }
 
 async fn stored_value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {

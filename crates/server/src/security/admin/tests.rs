@@ -286,3 +286,24 @@ fn explicit_entries_stay_and_inherited_ones_are_replaced() {
     let left = propagated(&barren, &present, false).and_then(|descriptor| descriptor.dacl);
     assert_eq!(left.map(|list| list.aces().len()), Some(1));
 }
+
+#[test]
+fn a_file_gets_only_a_name_that_clients_can_use_and_that_is_free() {
+    let (desk, vfs) = desk(None);
+    let item = block_on(desk.item(&path("d/f"))).unwrap();
+    for (to, expected) in [
+        ("d/F", Status::OBJECT_NAME_COLLISION),
+        ("d/SECRET", Status::ACCESS_DENIED),
+        ("secret/x", Status::ACCESS_DENIED),
+        ("d/.frevo-streams", Status::ACCESS_DENIED),
+        (".Frevo-Links/x", Status::ACCESS_DENIED),
+        ("d/.Frevo-x", Status::ACCESS_DENIED),
+        ("D/FREVO", Status::SUCCESS),
+    ] {
+        let status = block_on(desk.restore(&item, &path(to))).map_or_else(|error| error.status, |()| Status::SUCCESS);
+        assert_eq!(status, expected, "{to}");
+    }
+    let options = LookupOptions::exact(SymlinkPolicy::NONE);
+    let found = block_on(vfs.lookup(&SERVER, &path("d/FREVO"), options)).unwrap();
+    assert!(matches!(found, Lookup::Found { .. }), "the directory keeps its name");
+}
