@@ -1,6 +1,7 @@
 //! The server side of the control socket.
 
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ const CLIENTS: usize = 16;
 
 /// Time limit for receiving the next request.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// Time limit for the result of a change that an administrator's program makes itself.
+const CHANGE_TIME: Duration = Duration::from_secs(600);
 
 /// Time limit for sending an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(60);
@@ -121,15 +125,33 @@ async fn turn_away(mut stream: UnixStream) {
 }
 
 /// Serves one client from its first request to the end of its connection. `long` has the permit to send a long request.
-async fn client(mut stream: UnixStream, control: Arc<dyn Control>, long: Arc<Semaphore>) -> Result<()> {
+async fn client(stream: UnixStream, control: Arc<dyn Control>, long: Arc<Semaphore>) -> Result<()> {
+    let mut behalf = None;
+    let ended = answered(stream, &control, long, &mut behalf).await;
+    if let Some(behalf) = behalf {
+        // The administrator's program was told that the change is recorded, and may have made it.
+        let why = "the connection has ended before the result was known".to_owned();
+        let recorded = tokio::task::spawn_blocking(move || control.record(behalf, Some(why))).await;
+        recorded.context("cannot record a change of an administrator")?;
+    }
+    ended
+}
+
+/// Answers requests until the connection ends. `behalf` is the administrator who makes the next one.
+async fn answered(
+    mut stream: UnixStream,
+    control: &Arc<dyn Control>,
+    long: Arc<Semaphore>,
+    behalf: &mut Option<OnBehalf>,
+) -> Result<()> {
     let uid = stream.peer_cred()?.uid();
     ensure!(uid == 0 || uid == rustix::process::geteuid().as_raw(), "refused a connection of user {uid}");
     let mut buffer = Zeroizing::new(Vec::new());
-    let mut behalf = None;
     loop {
         let mut permit = None;
+        let limit = if behalf.is_some() { CHANGE_TIME } else { REQUEST_TIME };
         let next = next_line(&mut stream, &mut buffer, &long, &mut permit);
-        let line = match tokio::time::timeout(REQUEST_TIME, next).await {
+        let line = match tokio::time::timeout(limit, next).await {
             Ok(Ok(Some(line))) => line,
             Ok(Ok(None)) | Err(_) => return Ok(()),
             Ok(Err(error)) => {
@@ -138,21 +160,23 @@ async fn client(mut stream: UnixStream, control: Arc<dyn Control>, long: Arc<Sem
             }
         };
         if let Some(named) = named(&line) {
-            behalf = Some(named);
+            *behalf = Some(named);
             tokio::time::timeout(ANSWER_TIME, stream.write_all(&encode(Ok(())))).await.context("a client hangs")??;
             continue;
         }
         let (control, behalf) = (control.clone(), behalf.take());
         let answer = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let answer = answer(&line, &*control);
+            // A change that fails with a panic is recorded too.
+            let done = catch_unwind(AssertUnwindSafe(|| answer(&line, &*control)));
+            let internal = |_| encode(Err::<(), _>(anyhow!("internal error in the server; see its log")));
+            let answer = done.unwrap_or_else(internal);
             if let Some(behalf) = behalf {
                 control.record(behalf, failure(&answer));
             }
             answer
         });
-        let answer =
-            answer.await.unwrap_or_else(|_| encode(Err::<(), _>(anyhow!("internal error in the server; see its log"))));
+        let answer = answer.await.context("cannot record a change of an administrator")?;
         tokio::time::timeout(ANSWER_TIME, stream.write_all(&answer)).await.context("a client stopped reading")??;
     }
 }

@@ -48,7 +48,8 @@ impl Control for Fake {
         bail!("line 3: no")
     }
 
-    fn close(&self, _: crate::admin::message::Closing) -> Result<String> {
+    fn close(&self, what: crate::admin::message::Closing) -> Result<String> {
+        assert_ne!(what, Closing::Session(666), "it fails");
         anyhow::bail!("nothing is open")
     }
 
@@ -267,6 +268,35 @@ async fn a_long_socket_path_works() {
     let state = Arc::new(StateDir::create(&dir.path().join("x".repeat(200))).unwrap());
     let _listener = Listener::bind(state.clone()).unwrap();
     assert!(Client::connect(&state).unwrap().is_some());
+}
+
+fn behalf(operation: &str) -> OnBehalf {
+    OnBehalf { user: "ann".into(), address: "::1".into(), operation: operation.into(), arguments: Vec::new() }
+}
+
+#[test]
+fn a_change_that_panics_is_recorded() {
+    with_server(|path, fake| {
+        let mut client = client(path);
+        client.on_behalf(behalf("close")).unwrap();
+        let what = Closing::Session(666);
+        let error = client.ask::<String>(&ServerRequest::Close { what }).unwrap_err().to_string();
+        assert!(error.contains("internal error"), "{error}");
+        assert_eq!(*fake.recorded.lock(), [(behalf("close"), Some(error))]);
+    });
+}
+
+#[test]
+fn a_change_whose_result_is_not_told_is_recorded() {
+    with_server(|path, fake| {
+        client(path).on_behalf(behalf("acl.set")).unwrap();
+        while fake.recorded.lock().is_empty() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (change, failure) = fake.recorded.lock().remove(0);
+        assert_eq!(change, behalf("acl.set"));
+        assert!(failure.unwrap().contains("before the result was known"));
+    });
 }
 
 /// A migration of accounts that this host does not have.
