@@ -4,12 +4,12 @@
 //!   configuration nor the control socket.
 //! - [`listen`] has the addresses, UNIX sockets and TLS, and `connections` the limits of connections.
 //! - `answer` routes a request. `guard` checks where it comes from, `sessions` that its administrator has logged on,
-//!   and `throttle` how often logons are tried.
+//!   and `throttle` how often logons are tried; `source` is what counts as one client for that.
 //! - `history` keeps the last hour in memory. `files` has the page: HTML, a style sheet and JavaScript modules, all
 //!   embedded.
 //!
 //! What an administrator may do is everything, so the rules are strict: no request from another origin, no host name
-//! that another party may have chosen, no change without the token of the session.
+//! that another party may have chosen, nothing but the page itself without the token of the session.
 #![deny(unsafe_code)]
 
 mod answer;
@@ -19,12 +19,14 @@ pub mod guard;
 mod history;
 pub mod listen;
 mod sessions;
+mod source;
 mod throttle;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 pub use self::connections::serve;
 
@@ -45,7 +47,7 @@ pub struct Caller {
 pub enum LogonError {
     /// The name or the password is wrong, or the account does not administrate the server.
     Refused,
-    /// It cannot be verified; the text says why.
+    /// It cannot be verified; the text, which is for the log only, says why.
     Unavailable(String),
 }
 
@@ -81,6 +83,9 @@ pub trait Administration: Send + Sync + 'static {
     /// The change is not made; the text is shown.
     fn change(&self, caller: &Caller, name: &str, arguments: Value) -> Option<Result<Value, String>>;
 
+    /// Returns the account whose sessions end with this change, once it is made.
+    fn revoked(&self, name: &str, arguments: &Value) -> Option<String>;
+
     /// The names of the values in a sample.
     fn series(&self) -> &'static [&'static str];
 
@@ -94,10 +99,10 @@ pub struct Console {
     sessions: sessions::Sessions,
     throttle: throttle::Throttle,
     history: history::History,
-    /// Logons that are verified at the same time.
-    logons: tokio::sync::Semaphore,
+    /// Logons that are verified at the same time, for each kind of source.
+    logons: [Arc<Semaphore>; source::KINDS],
     /// Queries and changes that are executed at the same time.
-    work: tokio::sync::Semaphore,
+    work: Arc<Semaphore>,
     started: std::time::Instant,
 }
 
@@ -109,8 +114,8 @@ impl Console {
             sessions: sessions::Sessions::default(),
             throttle: throttle::Throttle::default(),
             history: history::History::default(),
-            logons: tokio::sync::Semaphore::new(answer::LOGONS),
-            work: tokio::sync::Semaphore::new(answer::WORK),
+            logons: std::array::from_fn(|_| Arc::new(Semaphore::new(answer::LOGONS))),
+            work: Arc::new(Semaphore::new(answer::WORK)),
             started: std::time::Instant::now(),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -68,13 +68,35 @@ pub(crate) enum Socket {
     Unix(UnixListener, RemovedFile),
 }
 
-/// The file of a socket, which is removed with the value.
-pub(crate) struct RemovedFile(PathBuf);
+/// The file of a socket, which is removed with the value, unless another console has replaced it.
+pub(crate) struct RemovedFile {
+    path: PathBuf,
+    /// The device and the inode.
+    file: (u64, u64),
+}
+
+impl RemovedFile {
+    fn of(path: &Path) -> std::io::Result<RemovedFile> {
+        Ok(RemovedFile { path: path.to_owned(), file: identity(path)? })
+    }
+}
 
 impl Drop for RemovedFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        if identity(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+fn identity(path: &Path) -> std::io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
+}
+
+/// Returns whether a user may use the UNIX socket: root, and the user of the console.
+pub(crate) fn is_trusted(uid: u32) -> bool {
+    // The directory of the process belongs to its effective user.
+    uid == 0 || fs::metadata("/proc/self").is_ok_and(|own| own.uid() == uid)
 }
 
 impl Listener {
@@ -112,7 +134,7 @@ impl Listener {
                 let scheme = if self.tls.is_some() { "https" } else { "http" };
                 socket.local_addr().map_or_else(|error| error.to_string(), |own| format!("{scheme}://{own}/"))
             }
-            Socket::Unix(_, file) => file.0.display().to_string(),
+            Socket::Unix(_, file) => file.path.display().to_string(),
         }
     }
 }
@@ -129,21 +151,22 @@ fn unix(path: &Path) -> Result<Socket> {
         Ok(true) => fs::remove_file(path).with_context(|| format!("cannot replace {shown}"))?,
         Err(_) => {}
     }
-    // The socket gets its name once it has its mode, so nobody else connects before.
+    // The socket gets its name once it has its mode. Each connection is checked nevertheless.
     let directory = path.parent().context("the path of the socket has no directory")?;
     let mut random = [0; 8];
     aws_lc_rs::rand::fill(&mut random).expect("the random generator seeds itself from the kernel and never fails");
     let hidden = directory.join(format!(".console-{:016x}", u64::from_ne_bytes(random)));
-    let named = || -> std::io::Result<UnixListener> {
+    let named = || -> std::io::Result<(UnixListener, RemovedFile)> {
         let socket = std::os::unix::net::UnixListener::bind(&hidden)?;
         fs::set_permissions(&hidden, fs::Permissions::from_mode(0o600))?;
         fs::rename(&hidden, path)?;
+        let file = RemovedFile::of(path)?;
         socket.set_nonblocking(true)?;
-        UnixListener::from_std(socket)
+        Ok((UnixListener::from_std(socket)?, file))
     };
     let socket = named().inspect_err(|_| _ = fs::remove_file(&hidden));
-    let socket = socket.with_context(|| format!("cannot listen on {shown}"))?;
-    Ok(Socket::Unix(socket, RemovedFile(path.to_owned())))
+    let (socket, file) = socket.with_context(|| format!("cannot listen on {shown}"))?;
+    Ok(Socket::Unix(socket, file))
 }
 
 fn acceptor(files: &Certificate) -> Result<TlsAcceptor> {
@@ -174,6 +197,12 @@ mod tests {
         assert!("nas.example".parse::<Place>().is_err() && "console.sock".parse::<Place>().is_err());
     }
 
+    #[test]
+    fn only_the_user_of_the_console_and_root_are_trusted() {
+        let own = tempfile::tempfile().and_then(|file| file.metadata()).expect("a file").uid();
+        assert!(is_trusted(0) && is_trusted(own) && !is_trusted(own + 1));
+    }
+
     #[tokio::test]
     async fn another_address_needs_tls() {
         for wide in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
@@ -192,7 +221,13 @@ mod tests {
         let listener = bind().expect("it listens");
         assert_eq!(fs::metadata(&path).expect("the socket").permissions().mode() & 0o777, 0o600);
         assert!(bind().err().expect("refused").to_string().contains("in use"));
+        let moved = directory.path().join("moved");
+        fs::rename(&path, &moved).expect("it is moved");
+        let successor = bind().expect("it listens");
         drop(listener);
+        assert!(path.exists(), "the socket of another console stays");
+        fs::remove_file(&moved).expect("it is there");
+        drop(successor);
         assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0);
         fs::write(&path, "data").expect("a file");
         assert!(bind().err().expect("refused").to_string().contains("not a socket"));

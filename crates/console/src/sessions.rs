@@ -1,5 +1,8 @@
 //! The sessions of administrators. The browser has a random id in a cookie, of which only the hash is kept here, and a
-//! token that each change must repeat.
+//! token that each request must repeat.
+//!
+//! The token is known to the page alone: browsers send cookies to every port of a host, so another server there may see
+//! the id, but what the page keeps is kept for its port.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -54,14 +57,23 @@ impl Sessions {
         Some(new)
     }
 
-    /// Returns the administrator and the token of a session. If `is_used`, it does not become idle.
-    pub(crate) fn find(&self, id: &str, now: Duration, is_used: bool) -> Option<(Caller, String)> {
+    /// Returns the administrator of a session. If `is_used`, it does not become idle.
+    pub(crate) fn find(&self, id: &str, token: &str, now: Duration, is_used: bool) -> Option<Caller> {
         let mut sessions = self.0.lock();
         let session = sessions.get_mut(&hash(id)).filter(|session| session.is_valid(now))?;
+        if !is_same(&session.token, token) {
+            return None;
+        }
         if is_used {
             session.used = now;
         }
-        Some((session.caller.clone(), session.token.clone()))
+        Some(session.caller.clone())
+    }
+
+    /// Ends all sessions of an administrator. The case of the name has no meaning.
+    pub(crate) fn end_all(&self, name: &str) {
+        let name = name.to_lowercase();
+        self.0.lock().retain(|_, session| session.caller.name.to_lowercase() != name);
     }
 
     /// Ends a session. Returns its administrator.
@@ -77,7 +89,7 @@ impl Session {
 }
 
 /// Compares tokens in a time that does not depend on them.
-pub(crate) fn is_same(one: &str, other: &str) -> bool {
+fn is_same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
@@ -107,17 +119,38 @@ mod tests {
         let new = begin(0);
         assert_eq!(new.id.len(), 64);
         assert_ne!(new.id, new.token);
-        assert!(sessions.find(&new.id, at(1799), false).is_some());
-        assert!(sessions.find(&new.id, at(1800), true).is_none(), "a poll does not prolong it");
+        let find = |new: &New, secs, is_used| sessions.find(&new.id, &new.token, at(secs), is_used);
+        assert!(find(&new, 1799, false).is_some());
+        assert!(find(&new, 1800, true).is_none(), "a poll does not prolong it");
         let new = begin(0);
         for secs in (0..28_800).step_by(1000) {
-            assert_eq!(sessions.find(&new.id, at(secs), true), Some((caller("ann"), new.token.clone())));
+            assert_eq!(find(&new, secs, true), Some(caller("ann")));
         }
-        assert!(sessions.find(&new.id, at(28_800), true).is_none());
-        assert!(sessions.find(&new.token, at(1), true).is_none());
+        assert!(find(&new, 28_800, true).is_none());
+        assert!(sessions.find(&new.token, &new.token, at(1), true).is_none());
         let new = begin(0);
         assert_eq!(sessions.end(&new.id), Some(caller("ann")));
-        assert!(sessions.find(&new.id, at(1), true).is_none());
+        assert!(find(&new, 1, true).is_none());
+    }
+
+    #[test]
+    fn the_id_is_nothing_without_the_token() {
+        let (sessions, now) = (Sessions::default(), Duration::ZERO);
+        let [new, other] = [0, 1].map(|_| sessions.begin(caller("ann"), now).expect("there is room"));
+        for wrong in ["", &new.id, &other.token] {
+            assert_eq!(sessions.find(&new.id, wrong, now, true), None);
+        }
+        assert!(sessions.find(&new.id, &new.token, now, true).is_some());
+    }
+
+    #[test]
+    fn all_sessions_of_one_account_end() {
+        let (sessions, now) = (Sessions::default(), Duration::ZERO);
+        let [one, two, other] =
+            ["Ann", "ann", "anna"].map(|name| sessions.begin(caller(name), now).expect("there is room"));
+        sessions.end_all("ANN");
+        let is_valid = |new: &New| sessions.find(&new.id, &new.token, now, true).is_some();
+        assert!(!is_valid(&one) && !is_valid(&two) && is_valid(&other));
     }
 
     #[test]
@@ -127,7 +160,7 @@ mod tests {
         for _ in 0..20 {
             assert!(sessions.begin(caller("ann"), now).is_some());
         }
-        assert!(sessions.find(&first.id, now, true).is_none());
+        assert!(sessions.find(&first.id, &first.token, now, true).is_none());
         assert_eq!(sessions.0.lock().len(), OF_ONE);
         let begun = (0..100).filter(|number| sessions.begin(caller(&number.to_string()), now).is_some()).count();
         assert_eq!(begun, MOST - OF_ONE);

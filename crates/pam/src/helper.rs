@@ -219,7 +219,7 @@ impl State<'_> {
         let process = process::fork(|| {
             let terminal = terminal(request.session.unwrap_or_default());
             let closed = transaction(settings, library, &request).and_then(|mut transaction| {
-                let described = transaction.describe(&request.client, &terminal);
+                let described = transaction.describe(Some(&request.client), &terminal);
                 let closed = described.and_then(|()| transaction.close_session());
                 closed.map_err(|code| refusal(Stage::Session, code, library))
             });
@@ -280,7 +280,8 @@ fn examine(settings: &Settings, library: &Library, request: &Request) -> Result<
     let mut transaction = transaction(settings, library, request)?;
     transaction.check_account().map_err(|code| refusal(Stage::Account, code, library))?;
     if let Some(id) = request.session {
-        let opened = transaction.describe(&request.client, &terminal(id)).and_then(|()| transaction.open_session());
+        let opened =
+            transaction.describe(Some(&request.client), &terminal(id)).and_then(|()| transaction.open_session());
         opened.map_err(|code| refusal(Stage::Session, code, library))?;
     }
     Ok(())
@@ -296,7 +297,7 @@ fn transaction<'l>(settings: &Settings, library: &'l Library, request: &Request)
     let refused = |code| refusal(Stage::Start, code, library);
     let begun = library.start(&settings.service, settings.directory.as_deref(), &user, None);
     let mut transaction = begun.map_err(refused)?;
-    transaction.describe(&request.client, "samba").map_err(refused)?;
+    transaction.describe(Some(&request.client), "samba").map_err(refused)?;
     Ok(transaction)
 }
 

@@ -29,6 +29,11 @@ use std::time::Duration;
 
 pub use self::client::Pam;
 pub use self::helper::Helper;
+use self::library::{Library, Secret};
+
+/// The name that stands for the terminal of a logon to the console. It is not `console`, which modules such as
+/// `pam_securetty` take for the screen of the machine.
+const TERMINAL: &str = "frevo-console";
 
 /// How long the modules may take for one logon, or for the end of a session, and how long a client waits.
 pub const LIMIT: Duration = Duration::from_secs(10);
@@ -62,23 +67,35 @@ pub enum NotVerified {
 }
 
 /// Verifies the password of a UNIX user, and that the account may be used now. `client` is the address that modules
-/// see. The modules may hang, execute programs and change the process, so it is called in a process that does nothing
-/// else.
+/// see, if the client has one. The modules may hang, execute programs and change the process, so it is called in a
+/// process that does nothing else.
+///
+/// Modules that succeed without asking for the password do not verify it: `pam_permit`, `pam_rootok` because the
+/// process is root's, or `pam_unix` with `nullok` for a user without a password. Such a success is a refusal here.
 ///
 /// # Errors
 /// The password is not verified.
-pub fn verify_password(settings: &Settings, name: &str, password: &str, client: &str) -> Result<(), NotVerified> {
-    let library = library::Library::load(&settings.library).map_err(NotVerified::Unavailable)?;
-    let text = |text: &str| CString::new(text).map_err(|_| NotVerified::Refused("it contains a zero".to_owned()));
-    let (user, password) = (text(name)?, text(password)?);
-    let begun = library.start(&settings.service, settings.directory.as_deref(), &user, Some(&password));
+pub fn verify_password(
+    settings: &Settings,
+    name: &str,
+    password: &str,
+    client: Option<&str>,
+) -> Result<(), NotVerified> {
+    let library = Library::load(&settings.library).map_err(NotVerified::Unavailable)?;
+    let refused = |why: &str| NotVerified::Refused(why.to_owned());
+    let user = CString::new(name).map_err(|_| refused("the name contains a zero"))?;
+    let secret = Secret::new(password).map_err(|_| refused("the password contains a zero"))?;
+    let begun = library.start(&settings.service, settings.directory.as_deref(), &user, Some(&secret));
     let mut transaction = begun.map_err(|code| NotVerified::Unavailable(library.text(code)))?;
-    let outcome = transaction.describe(client, "console").and_then(|()| transaction.authenticate());
-    let outcome = outcome.and_then(|()| transaction.check_account());
-    outcome.map_err(|code| NotVerified::Refused(library.text(code)))
+    let outcome = transaction.describe(client, TERMINAL).and_then(|()| transaction.authenticate());
+    outcome.map_err(|code| NotVerified::Refused(library.text(code)))?;
+    if !secret.was_given() {
+        return Err(refused("the modules have not asked for the password; check the service"));
+    }
+    transaction.check_account().map_err(|code| NotVerified::Refused(library.text(code)))
 }
 
 /// Loads the library, to report early that it is missing. The error names it and the remedy.
 pub fn check() -> Result<(), String> {
-    library::Library::load(&Settings::default().library).map(drop)
+    Library::load(&Settings::default().library).map(drop)
 }

@@ -1,7 +1,8 @@
 //! Bindings to the host's `libpam.so.0` (Linux-PAM), as far as it is used here. The library is loaded at run time and
 //! never linked, so that Frevo runs on hosts without it.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::cell::Cell;
+use std::ffi::{CStr, CString, NulError, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::path::Path;
 use std::ptr;
@@ -47,6 +48,25 @@ const PAM_PROMPT_ECHO_OFF: c_int = 1;
 const PAM_ERROR_MSG: c_int = 3;
 const PAM_TEXT_INFO: c_int = 4;
 const PAM_SILENT: c_int = 0x8000;
+const PAM_DISALLOW_NULL_AUTHTOK: c_int = 1;
+
+/// A password for modules that ask for one.
+pub(crate) struct Secret {
+    password: CString,
+    was_given: Cell<bool>,
+}
+
+impl Secret {
+    /// The error: the password contains a zero.
+    pub(crate) fn new(password: &str) -> Result<Secret, NulError> {
+        Ok(Secret { password: CString::new(password)?, was_given: Cell::new(false) })
+    }
+
+    /// Returns whether a module has asked for the password and got it.
+    pub(crate) fn was_given(&self) -> bool {
+        self.was_given.get()
+    }
+}
 
 /// The library.
 pub(crate) struct Library {
@@ -90,15 +110,15 @@ impl Library {
         }
     }
 
-    /// Begins a transaction for `user`. Modules that ask for a password get `password`. The error is PAM's code.
+    /// Begins a transaction for `user`. Modules that ask for a password get `secret`. The error is PAM's code.
     pub(crate) fn start<'l>(
         &'l self,
         service: &str,
         directory: Option<&Path>,
         user: &CStr,
-        password: Option<&'l CStr>,
+        secret: Option<&'l Secret>,
     ) -> Result<Transaction<'l>, c_int> {
-        let data = password.map_or(ptr::null(), CStr::as_ptr);
+        let data = secret.map_or(ptr::null(), ptr::from_ref);
         let conversation = Conversation { function: converse, data: data.cast_mut().cast() };
         let text = |text: &[u8]| CString::new(text).map_err(|_| CONVERSATION_ERROR);
         let service = text(service.as_bytes())?;
@@ -115,7 +135,7 @@ impl Library {
             }
         };
         match code {
-            SUCCESS => Ok(Transaction { library: self, handle, code, _password: PhantomData }),
+            SUCCESS => Ok(Transaction { library: self, handle, code, _secret: PhantomData }),
             code => Err(code),
         }
     }
@@ -136,14 +156,15 @@ pub(crate) struct Transaction<'l> {
     handle: Opaque,
     /// The last code.
     code: c_int,
-    /// The conversation has a pointer to the password.
-    _password: PhantomData<&'l CStr>,
+    /// The conversation has a pointer to the secret.
+    _secret: PhantomData<&'l Secret>,
 }
 
 impl Transaction<'_> {
-    /// Sets the address of the client and the name that stands for its terminal.
-    pub(crate) fn describe(&mut self, client: &str, terminal: &str) -> Result<(), c_int> {
-        for (item, value) in [(PAM_RHOST, client), (PAM_TTY, terminal)] {
+    /// Sets the address of the client, if it has one, and the name that stands for its terminal.
+    pub(crate) fn describe(&mut self, client: Option<&str>, terminal: &str) -> Result<(), c_int> {
+        let client = client.map(|client| (PAM_RHOST, client));
+        for (item, value) in client.into_iter().chain([(PAM_TTY, terminal)]) {
             let value = CString::new(value).map_err(|_| CONVERSATION_ERROR)?;
             // SAFETY: the handle is valid, and the library copies the string.
             self.code = unsafe { (self.library.set_item)(self.handle, item, value.as_ptr().cast()) };
@@ -152,9 +173,9 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Verifies the password with which the transaction began.
+    /// Verifies the password with which the transaction began. An account without a password has none that is right.
     pub(crate) fn authenticate(&mut self) -> Result<(), c_int> {
-        self.step(self.library.authenticate)
+        self.step_with(self.library.authenticate, PAM_SILENT | PAM_DISALLOW_NULL_AUTHTOK)
     }
 
     /// Asks whether the account may be used now.
@@ -173,8 +194,12 @@ impl Transaction<'_> {
     }
 
     fn step(&mut self, function: Step) -> Result<(), c_int> {
+        self.step_with(function, PAM_SILENT)
+    }
+
+    fn step_with(&mut self, function: Step, flags: c_int) -> Result<(), c_int> {
         // SAFETY: the handle is valid until the transaction is dropped.
-        self.code = unsafe { function(self.handle, PAM_SILENT) };
+        self.code = unsafe { function(self.handle, flags) };
         self.outcome()
     }
 
@@ -195,18 +220,19 @@ impl Drop for Transaction<'_> {
 ///
 /// # Safety
 /// The library passes `count` pointers to messages, a place for the responses, and the pointer of the conversation,
-/// which is null or a C string.
+/// which is null or a [`Secret`] that outlives the transaction and is used by this thread alone.
 unsafe extern "C" fn converse(
     count: c_int,
     messages: *const *const Message,
     responses: *mut *mut Response,
-    password: *mut c_void,
+    secret: *mut c_void,
 ) -> c_int {
     let Ok(count) = usize::try_from(count) else { return CONVERSATION_ERROR };
     // SAFETY: as the library promises. It frees the responses with free.
     unsafe {
         let style = |at: usize| (**messages.add(at)).style;
-        let is_secret = |at: usize| style(at) == PAM_PROMPT_ECHO_OFF && !password.is_null();
+        let secret = secret.cast::<Secret>().as_ref();
+        let is_secret = |at: usize| style(at) == PAM_PROMPT_ECHO_OFF && secret.is_some();
         let shown = |at: usize| matches!(style(at), PAM_ERROR_MSG | PAM_TEXT_INFO);
         if count == 0 || !(0..count).all(|at| shown(at) || is_secret(at)) {
             return CONVERSATION_ERROR;
@@ -217,7 +243,11 @@ unsafe extern "C" fn converse(
         }
         for at in (0..count).filter(|at| is_secret(*at)) {
             // A null pointer is a question without an answer.
-            (*array.add(at)).text = libc::strdup(password.cast());
+            let text = secret.map_or(ptr::null_mut(), |secret| libc::strdup(secret.password.as_ptr()));
+            (*array.add(at)).text = text;
+            if let Some(secret) = secret.filter(|_| !text.is_null()) {
+                secret.was_given.set(true);
+            }
         }
         *responses = array;
     }

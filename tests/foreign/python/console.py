@@ -155,7 +155,7 @@ class Steps:
         self.browser.wait("!document.querySelector('dialog[open]')", "the end of the dialog")
 
     def leave(self):
-        """Forgets the session of the page, and loads it again: the cookie brings it back."""
+        """Loads the page again: the cookie and the token of the tab bring the session back."""
         self.browser.call("Page.reload")
 
     def accessible(self):
@@ -217,6 +217,7 @@ class Steps:
         cookies = self.browser.call("Network.getCookies")["cookies"]
         assert len(cookies) == 1 and cookies[0]["httpOnly"] and cookies[0]["sameSite"] == "Strict", cookies
         assert self.browser.run("document.cookie") == "" and self.browser.run("localStorage.length") == 0
+        assert self.browser.run("sessionStorage.length") == 1
 
 
 with tempfile.TemporaryDirectory() as profile:

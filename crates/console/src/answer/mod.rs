@@ -1,5 +1,6 @@
 //! The answer to one request: a file of the page, a query, a change, a logon.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,14 +14,18 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
+use tracing::error;
 use zeroize::Zeroizing;
 
 use crate::guard::{self, Hosts};
-use crate::sessions::{self, New};
+use crate::sessions::New;
+use crate::source::Source;
 use crate::{Administration, Caller, Console, LogonError, files};
 
-/// Maximum number of logons that are verified, and of queries and changes that are executed, at the same time.
+/// Maximum number of logons of one kind of source that are verified, and of queries and changes that are executed, at
+/// the same time.
 pub(crate) const LOGONS: usize = 2;
 pub(crate) const WORK: usize = 8;
 /// Maximum bytes of a request's body, and the time limit for it.
@@ -28,8 +33,10 @@ const BODY_SIZE: usize = 64 * 1024;
 const BODY_TIME: Duration = Duration::from_secs(10);
 /// How long a request waits for others to end.
 const TURN_TIME: Duration = Duration::from_secs(10);
-/// The time after which a refused logon is answered, whatever the reason is.
-const REFUSAL_TIME: Duration = Duration::from_secs(2);
+/// The time after which a refused logon is answered, whatever the reason is. It is longer than the delays of PAM
+/// modules after a wrong password, which are up to 4.5 seconds with `pam_faildelay` as distributions configure it.
+/// Otherwise the time would tell which names PAM was asked for.
+const REFUSAL_TIME: Duration = Duration::from_secs(5);
 /// Maximum bytes of a name and of a password.
 const NAME_SIZE: usize = 256;
 const PASSWORD_SIZE: usize = 1024;
@@ -48,13 +55,17 @@ pub(crate) type Answer = Response<Full<Bytes>>;
 /// How a request arrived.
 #[derive(Debug)]
 pub(crate) struct Arrival {
-    /// The address of the browser, or `unix`.
-    pub(crate) address: String,
+    /// The address of the browser; `None` at a UNIX socket.
+    pub(crate) address: Option<IpAddr>,
     /// Whether the connection has TLS.
     pub(crate) is_secure: bool,
 }
 
 impl Arrival {
+    fn caller(&self, name: String) -> Caller {
+        Caller { name, address: self.address.map_or_else(|| "unix".to_owned(), |address| address.to_string()) }
+    }
+
     /// The name of the cookie. Browsers accept the prefix only from this host, with TLS, and for all paths, so that no
     /// other host of the domain can set it.
     fn cookie(&self) -> &'static str {
@@ -133,25 +144,31 @@ where
         return log_on(console, arrival, &read(&headers, body).await?).await;
     }
     let id = cookie(&headers, arrival.cookie()).unwrap_or_default();
-    let is_poll = headers.contains_key(POLL);
-    let Some((caller, token)) = console.sessions.find(id, console.started.elapsed(), !is_poll) else {
+    let token = headers.get(TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
+    let is_used = !headers.contains_key(POLL);
+    let Some(caller) = console.sessions.find(id, token, console.started.elapsed(), is_used) else {
         return refused(StatusCode::UNAUTHORIZED, "log on first");
     };
     if is_change {
-        let sent = headers.get(TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
-        if !sessions::is_same(sent, &token) {
-            return refused(StatusCode::FORBIDDEN, "the request has not the token of the session; load the page again");
-        }
         if api == "logoff" {
             return Ok(log_off(console, arrival, id).await);
         }
         let body = read(&headers, body).await?;
-        let arguments = serde_json::from_slice(&body).map_err(|_| not_json())?;
-        let name = api.to_owned();
-        return work(console, move |it| it.change(&caller, &name, arguments)).await;
+        let arguments: Value = serde_json::from_slice(&body).map_err(|_| not_json())?;
+        let (name, revoked) = (api.to_owned(), console.administration.revoked(api, &arguments));
+        let ended = console.clone();
+        return work(console, move |it| {
+            let done = it.change(&caller, &name, arguments);
+            // It ends them also if the browser has not waited.
+            if let (Some(Ok(_)), Some(revoked)) = (&done, revoked) {
+                ended.sessions.end_all(&revoked);
+            }
+            done
+        })
+        .await;
     }
     match api {
-        "session" => Ok(with(StatusCode::OK, &json!({ "name": caller.name, "token": token }))),
+        "session" => Ok(with(StatusCode::OK, &json!({ "name": caller.name }))),
         "history" => {
             let after = argument(parts.uri.query(), "after").and_then(|after| after.parse().ok()).unwrap_or(0);
             let series = console.administration.series();
@@ -172,16 +189,24 @@ fn file(path: &str) -> Result<Answer, Refusal> {
     Ok(answer)
 }
 
+/// Waits for a turn. It is held by what is done, which continues when the browser disconnects.
+async fn turn(of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
+    let busy = || Refusal(StatusCode::SERVICE_UNAVAILABLE, "too many requests are being executed; try again".into());
+    timeout(TURN_TIME, of.clone().acquire_owned()).await.ok().and_then(Result::ok).ok_or_else(busy)
+}
+
 /// Executes a query or a change on a thread that may block.
 async fn work(
     console: &Arc<Console>,
     done: impl FnOnce(&dyn Administration) -> Option<Result<Value, String>> + Send + 'static,
 ) -> Result<Answer, Refusal> {
-    let busy = || Refusal(StatusCode::SERVICE_UNAVAILABLE, "too many requests are being executed; try again".into());
-    let turn = timeout(TURN_TIME, console.work.acquire()).await;
-    let _turn = turn.ok().and_then(Result::ok).ok_or_else(busy)?;
+    let turn = turn(&console.work).await?;
     let administration = console.administration.clone();
-    match tokio::task::spawn_blocking(move || done(&*administration)).await {
+    let done = move || {
+        let _turn = turn;
+        done(&*administration)
+    };
+    match tokio::task::spawn_blocking(done).await {
         Ok(Some(Ok(value))) => Ok(with(StatusCode::OK, &value)),
         Ok(Some(Err(why))) => refused(StatusCode::UNPROCESSABLE_ENTITY, why),
         Ok(None) => refused(StatusCode::NOT_FOUND, "there is no such request"),
@@ -197,24 +222,26 @@ struct Credentials {
 }
 
 async fn log_on(console: &Arc<Console>, arrival: &Arrival, body: &[u8]) -> Result<Answer, Refusal> {
-    let end = Instant::now() + REFUSAL_TIME;
     let Credentials { name, password } = serde_json::from_slice(body).map_err(|_| not_json())?;
     let password = Zeroizing::new(password);
     if name.is_empty() || name.len() > NAME_SIZE || password.len() > PASSWORD_SIZE || name.contains(char::is_control) {
         return refused(StatusCode::BAD_REQUEST, "the name or the password is too long, or the name is not valid");
     }
-    let later = || Refusal(StatusCode::TOO_MANY_REQUESTS, "too many logons were tried; wait a minute".into());
-    let Ok(turn) = console.logons.try_acquire() else { return Err(later()) };
-    if !console.throttle.may_try(&name, &arrival.address, console.started.elapsed()) {
-        return Err(later());
+    let source = Source::of(arrival.address);
+    if !console.throttle.may_try(&name, source, console.started.elapsed()) {
+        return refused(StatusCode::TOO_MANY_REQUESTS, "too many logons were tried; wait a minute");
     }
-    let caller = Caller { name: name.clone(), address: arrival.address.clone() };
+    let turn = turn(&console.logons[source.kind()]).await?;
+    let end = Instant::now() + REFUSAL_TIME;
+    let caller = arrival.caller(name.clone());
     let (administration, asked) = (console.administration.clone(), caller.clone());
-    let outcome = tokio::task::spawn_blocking(move || administration.log_on(&asked, &password)).await;
-    drop(turn);
-    match outcome {
+    let verified = move || {
+        let _turn = turn;
+        administration.log_on(&asked, &password)
+    };
+    match tokio::task::spawn_blocking(verified).await {
         Ok(Ok(admitted)) => {
-            console.throttle.succeeded(&name, &arrival.address);
+            console.throttle.succeeded(&name, source);
             let caller = Caller { name: admitted, ..caller };
             let Some(New { id, token }) = console.sessions.begin(caller.clone(), console.started.elapsed()) else {
                 return refused(StatusCode::SERVICE_UNAVAILABLE, "too many administrators have logged on; try later");
@@ -223,13 +250,19 @@ async fn log_on(console: &Arc<Console>, arrival: &Arrival, body: &[u8]) -> Resul
             set_cookie(&mut answer, arrival, &id, "");
             Ok(answer)
         }
-        Ok(Err(LogonError::Refused)) => {
+        failed => {
+            // One answer after one time, because the reason would tell which names administrate, and which passwords
+            // are right.
+            match failed {
+                Ok(Err(LogonError::Unavailable(why))) => error!(name, why, "console: a logon cannot be verified"),
+                Err(error) => error!(name, %error, "console: a logon cannot be verified"),
+                _ => {}
+            }
             sleep_until(end).await;
-            let why = "the name or the password is wrong, or the account does not administrate this server";
+            let why = "the name or the password is wrong, the account does not administrate this server, or it cannot \
+                       be verified now; the log of the console has the reason";
             refused(StatusCode::UNAUTHORIZED, why)
         }
-        Ok(Err(LogonError::Unavailable(why))) => refused(StatusCode::SERVICE_UNAVAILABLE, why),
-        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "internal error of the console; see its log"),
     }
 }
 

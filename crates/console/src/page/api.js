@@ -1,6 +1,7 @@
 // Requests to the console.
 
-let token = "";
+// Kept for this origin, which includes the port; a cookie goes to every port of the host.
+const KEY = "frevo-token";
 let whenEnded = () => {};
 
 export function onEnd(action) {
@@ -8,34 +9,35 @@ export function onEnd(action) {
 }
 
 async function send(path, options) {
-  const response = await fetch(`api/${path}`, { credentials: "same-origin", redirect: "error", ...options });
+  const headers = { "X-Frevo-Token": sessionStorage.getItem(KEY) ?? "", ...options?.headers };
+  const response = await fetch(`api/${path}`, { credentials: "same-origin", redirect: "error", ...options, headers });
   const value = await response.json().catch(() => ({ error: `the console answered ${response.status}` }));
   if (response.ok) return value;
-  if (response.status === 401 && path !== "logon") whenEnded();
+  if (response.status === 401 && path !== "logon") {
+    sessionStorage.removeItem(KEY);
+    whenEnded();
+  }
   throw new Error(value.error ?? `the console answered ${response.status}`);
 }
 
 function post(path, body) {
-  const headers = { "Content-Type": "application/json", "X-Frevo-Token": token };
+  const headers = { "Content-Type": "application/json" };
   return send(path, { method: "POST", headers, body: JSON.stringify(body ?? {}) });
 }
 
-function admit(session) {
-  token = session.token;
-  return session.name;
-}
-
 export async function session() {
-  return admit(await send("session", { headers: { "X-Frevo-Poll": "1" } }));
+  return (await send("session", { headers: { "X-Frevo-Poll": "1" } })).name;
 }
 
 export async function logOn(name, password) {
-  return admit(await post("logon", { name, password }));
+  const begun = await post("logon", { name, password });
+  sessionStorage.setItem(KEY, begun.token);
+  return begun.name;
 }
 
 export async function logOff() {
   await post("logoff");
-  token = "";
+  sessionStorage.removeItem(KEY);
 }
 
 // What an administrator asks for prolongs the session; a poll does not.

@@ -3,13 +3,15 @@
 import { ask, button, el, field, panel, say, size, table, time } from "./dom.js";
 import { change, query } from "./api.js";
 
-let share = "";
-let path = "";
+// The directory that is shown next. What is shown has its own, so that an action never meets another file.
+let wanted = { share: "", path: "" };
+let turn = 0;
 
-const join = (name) => (path === "" ? name : `${path}/${name}`);
+const join = ({ path }, name) => (path === "" ? name : `${path}/${name}`);
 
-async function restore(entry, bin, again) {
-  const from = join(entry.name);
+async function restore(shown, entry, bin, again) {
+  const { share } = shown;
+  const from = join(shown, entry.name);
   // The directories of users are the first ones in the bin if it has any, which only the administrator knows.
   const proposed = from.slice(bin.length + 1);
   ask(`Restore ${entry.name}`, [
@@ -21,8 +23,9 @@ async function restore(entry, bin, again) {
   });
 }
 
-async function acl(name) {
-  const of = name === undefined ? path : join(name);
+async function acl(directory, name) {
+  const { share } = directory;
+  const of = name === undefined ? directory.path : join(directory, name);
   const shown = await query("acl", JSON.stringify({ share, path: of })).catch((error) => say(error.message, true));
   if (!shown) return;
   const text = el("textarea", { name: "sddl", spellcheck: "false", required: true });
@@ -38,17 +41,22 @@ async function acl(name) {
 }
 
 export async function show(place, isPoll) {
+  turn += 1;
+  const mine = turn;
   const shares = await query("shares", undefined, isPoll);
+  if (mine !== turn) return;
   const again = () => show(place);
-  if (!shares.some((known) => known.name === share)) {
-    share = shares[0]?.name ?? "";
-    path = "";
-  }
+  if (!shares.some((known) => known.name === wanted.share)) wanted = { share: shares[0]?.name ?? "", path: "" };
+  const shown = wanted;
+  const { share, path } = shown;
+  const enter = (to) => () => {
+    wanted = { share, path: to };
+    again();
+  };
   const select = el("select", { "aria-label": "Share" }, shares.map((known) =>
     el("option", { value: known.name, selected: known.name === share }, known.name)));
   select.addEventListener("change", () => {
-    share = select.value;
-    path = "";
+    wanted = { share: select.value, path: "" };
     again();
   });
   const top = [el("h1", {}, "Files"), el("p", { class: "filter" }, select)];
@@ -57,30 +65,27 @@ export async function show(place, isPoll) {
     return;
   }
   const listed = await query("files", JSON.stringify({ share, path }), isPoll).catch((error) => error);
+  if (mine !== turn) return;
   if (listed instanceof Error) {
-    const back = path === "" ? [] : button("Back to the top", () => { path = ""; again(); });
+    const back = path === "" ? [] : button("Back to the top", enter(""));
     place.replaceChildren(...top, el("p", { class: "bad", role: "alert" }, listed.message), back);
     return;
   }
-  const enter = (to) => () => {
-    path = to;
-    again();
-  };
   const parts = path === "" ? [] : path.split("/");
   const crumbs = el("p", { class: "crumbs" }, button(share, enter("")), parts.map((part, at) =>
     [" / ", button(part, enter(parts.slice(0, at + 1).join("/")))]));
   const inBin = listed.bin !== null && (path === listed.bin || path.startsWith(`${listed.bin}/`));
   const actions = [
     listed.bin !== null && !inBin ? button("Recycle bin", enter(listed.bin)) : [],
-    button("ACL of this directory", () => acl()),
+    button("ACL of this directory", () => acl(shown)),
   ];
   place.replaceChildren(...top, crumbs, panel(inBin ? "Recycle bin" : "Entries", actions, table("Files", [
-    ["Name", (entry) => (entry.directory ? button(entry.name, enter(join(entry.name)), "", `Open ${entry.name}`) : entry.name), "wrap"],
+    ["Name", (entry) => (entry.directory ? button(entry.name, enter(join(shown, entry.name)), "", `Open ${entry.name}`) : entry.name), "wrap"],
     ["Size", (entry) => (entry.directory ? "" : size(entry.size)), "number"],
     ["Modified", (entry) => time(entry.modified), "number"],
     ["", (entry) => [
-      inBin && !entry.directory ? button("Restore", () => restore(entry, listed.bin, again), "", `Restore ${entry.name}`) : [],
-      button("ACL", () => acl(entry.name), "", `ACL of ${entry.name}`),
+      inBin && !entry.directory ? button("Restore", () => restore(shown, entry, listed.bin, again), "", `Restore ${entry.name}`) : [],
+      button("ACL", () => acl(shown, entry.name), "", `ACL of ${entry.name}`),
     ], "actions"],
   ], listed.entries, "The directory is empty."),
   listed.total > listed.entries.length ? el("p", { class: "quiet" }, `${listed.entries.length} of ${listed.total} entries are shown. Links and names that are not UTF-8 are left out.`) : []));

@@ -59,16 +59,16 @@ function admit(name) {
   go();
 }
 
-async function refresh(module, pause, mine, isPoll) {
+async function refresh(module, place, pause, mine, isPoll) {
   try {
     // An administrator who fills in a form is not disturbed.
-    if (!isPoll || (!document.hidden && !document.querySelector("dialog"))) await module.show(main, isPoll);
+    if (!isPoll || (!document.hidden && !document.querySelector("dialog"))) await module.show(place, isPoll);
   } catch (error) {
     if (mine !== turn) return;
     if (isPoll) say(error.message, true);
-    else main.replaceChildren(el("p", { class: "bad", role: "alert" }, error.message));
+    else place.replaceChildren(el("p", { class: "bad", role: "alert" }, error.message));
   }
-  if (mine === turn && pause) timer = setTimeout(() => refresh(module, pause, mine, true), pause);
+  if (mine === turn && pause) timer = setTimeout(() => refresh(module, place, pause, mine, true), pause);
 }
 
 function go() {
@@ -79,8 +79,10 @@ function go() {
   document.title = `${title} - Frevo console`;
   document.getElementById("nav").replaceChildren(...Object.entries(PAGES).map(([key, [text]]) =>
     el("a", { href: `#${key}`, "aria-current": key === name ? "page" : undefined }, text)));
-  main.replaceChildren(el("p", { class: "quiet" }, "Loading"));
-  refresh(module, pause, turn, false);
+  // Each page has its own place, so that a result that arrives when another one is shown is not seen.
+  const place = el("div", {}, el("p", { class: "quiet" }, "Loading"));
+  main.replaceChildren(place);
+  refresh(module, place, pause, turn, false);
 }
 
 addEventListener("hashchange", () => {

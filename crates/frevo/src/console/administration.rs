@@ -57,13 +57,26 @@ impl Server {
 
     fn verify(&self, caller: &Caller, password: &str) -> Result<Option<String>> {
         let Caller { name, address } = caller;
-        if let Some(name) = self.passwords.verified(name, password, address)? {
+        // A UNIX socket has no address.
+        let address: Option<IpAddr> = address.parse().ok();
+        let by_pam = self.passwords.verified(name, password, address);
+        if let Ok(Some(name)) = by_pam {
             return Ok(Some(name));
         }
+        // An account may have the name of a UNIX administrator that PAM does not answer for.
+        match (by_pam, self.verified_by_server(name, password, address)) {
+            (_, Ok(Some(name))) => Ok(Some(name)),
+            (Err(error), _) => Err(error),
+            (Ok(_), other) => other,
+        }
+    }
+
+    /// Verifies the password of an account in `admin users`. For others, the server does not count it.
+    fn verified_by_server(&self, name: &str, password: &str, address: Option<IpAddr>) -> Result<Option<String>> {
         // Neither a password that no account can have nor a name is worth a question.
         let (Ok(hash), Ok(())) = (nt_hash(password), check_name(name)) else { return Ok(None) };
-        let address = address.parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        self.client()?.ask(&ServerRequest::LogOn { name: name.clone(), nt_hash: Some(hash), address })
+        let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        self.client()?.ask(&ServerRequest::LogOn { name: name.to_owned(), nt_hash: Some(hash), address })
     }
 
     /// Has the server record something that it does not do itself.
@@ -158,16 +171,34 @@ impl Server {
         Ok(note.map(|note| format!("done; note: {note}")).unwrap_or_else(|| "done".to_owned()))
     }
 
-    /// Does something with the files of a share.
+    /// Does something with the files of a share, of a server that runs.
     fn files<T>(&self, share: &str, work: impl AsyncFnOnce(&Files) -> Result<T>) -> Result<T> {
+        self.client()?;
         let files = Files::open(self.config.clone(), Some(self.state.clone()), share)?;
         tokio::runtime::Handle::current().block_on(work(&files))
     }
 
-    /// Has the server record a change that it does not make itself.
-    fn recorded(&self, caller: &Caller, name: &str, arguments: Vec<String>, done: Result<()>) -> Result<String> {
+    /// Changes files of a share. The server is told before, so that no change is made that it does not record: if the
+    /// result does not arrive, it records that.
+    fn change_files(
+        &self,
+        caller: &Caller,
+        operation: &str,
+        share: &str,
+        arguments: &[&str],
+        work: impl AsyncFnOnce(&Files) -> Result<()>,
+    ) -> Result<String> {
+        let arguments = std::iter::once(share).chain(arguments.iter().copied()).map(str::to_owned).collect();
+        let mut client = self.client()?;
+        client.on_behalf(behalf(caller, operation, arguments))?;
+        let done = self.files(share, work);
         let failure = done.as_ref().err().map(|error| format!("{error:#}"));
-        self.note(caller, name, arguments, failure);
+        // The answer repeats the failure.
+        if let Err(error) = client.ask::<()>(&ServerRequest::Note { failure: failure.clone() })
+            && failure.is_none_or(|failure| failure != error.to_string())
+        {
+            tracing::error!("cannot record the result of {operation} of {:?}: {error:#}", caller.name);
+        }
         done.map(|()| "done".to_owned())
     }
 
@@ -218,12 +249,12 @@ impl Server {
                 client.ask(&ServerRequest::Close { what })
             }),
             "file.restore" => arguments_of(arguments).and_then(|Restored { share, from, to }| {
-                let done = self.files(&share, async |files| files.restore(&from, &to).await);
-                self.recorded(caller, name, vec![share, from, to], done)
+                let shown = [from.as_str(), &to];
+                self.change_files(caller, name, &share, &shown, async |files| files.restore(&from, &to).await)
             }),
             "acl.set" => arguments_of(arguments).and_then(|NewAcl { share, path, sddl }| {
-                let done = self.files(&share, async |files| files.set_acl(&path, &sddl).await);
-                self.recorded(caller, name, vec![share, path, sddl], done)
+                let shown = [path.as_str(), &sddl];
+                self.change_files(caller, name, &share, &shown, async |files| files.set_acl(&path, &sddl).await)
             }),
             "reload" => self.client().and_then(|mut client| {
                 client.on_behalf(behalf(caller, name, Vec::new()))?;
@@ -375,6 +406,15 @@ impl Administration for Server {
         Some(done.map(Value::String).map_err(|error| format!("{error:#}")))
     }
 
+    fn revoked(&self, name: &str, arguments: &Value) -> Option<String> {
+        let loses = match name {
+            "user.passwd" | "user.delete" => true,
+            "user.enable" => arguments["enabled"] == false,
+            _ => false,
+        };
+        arguments["name"].as_str().filter(|_| loses).map(str::to_owned)
+    }
+
     fn series(&self) -> &'static [&'static str] {
         SERIES
     }
@@ -386,5 +426,56 @@ impl Administration for Server {
         let (since, before) = before?;
         let seconds = at.duration_since(since).as_secs_f64().max(0.001);
         Some(Sample { time: now(), values: numbers.sample(&before, seconds) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn server(directory: &std::path::Path) -> Server {
+        let passwords = Passwords::new(Some("frevo-no-such".into()), Vec::new());
+        Server::new(directory.join("state"), Some(directory.join("smb.conf")), passwords)
+    }
+
+    #[test]
+    fn no_file_is_changed_without_a_server_that_records_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = directory.path().canonicalize().unwrap();
+        let (share, letter) = (top.join("share"), top.join("share/letter"));
+        fs::create_dir_all(share.join(".recycle")).unwrap();
+        fs::write(share.join(".recycle/old"), "").unwrap();
+        fs::write(&letter, "").unwrap();
+        fs::set_permissions(&letter, fs::Permissions::from_mode(0o640)).unwrap();
+        let text = format!("[x]\npath = {}\nvfs objects = recycle\n", share.display());
+        fs::write(top.join("smb.conf"), text).unwrap();
+        let (server, caller) = (server(&top), Caller { name: "ann".into(), address: "::1".into() });
+        for (name, arguments) in [
+            ("acl.set", json!({ "share": "x", "path": "letter", "sddl": "D:(A;;FA;;;WD)" })),
+            ("file.restore", json!({ "share": "x", "from": ".recycle/old", "to": "old" })),
+        ] {
+            let error = server.change(&caller, name, arguments).expect("it is known").unwrap_err();
+            assert!(error.contains("no server runs"), "{error}");
+        }
+        assert!(share.join(".recycle/old").exists() && !share.join("old").exists());
+        assert_eq!(fs::metadata(&letter).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn sessions_end_with_the_account() {
+        let directory = tempfile::tempdir().unwrap();
+        let server = server(directory.path());
+        for (name, arguments, revoked) in [
+            ("user.delete", json!({ "name": "ann" }), true),
+            ("user.passwd", json!({ "name": "ann", "password": "x" }), true),
+            ("user.enable", json!({ "name": "ann", "enabled": false }), true),
+            ("user.enable", json!({ "name": "ann", "enabled": true }), false),
+            ("share.remove", json!({ "name": "ann" }), false),
+        ] {
+            assert_eq!(server.revoked(name, &arguments).as_deref(), revoked.then_some("ann"), "{name}");
+        }
     }
 }

@@ -24,7 +24,7 @@ use self::administration::Server;
 pub use self::password::{VerifyArgs, verify};
 
 /// Maximum number of threads that wait for the server.
-const THREADS: usize = 16;
+const THREADS: usize = 24;
 
 /// Serves a web page from which administrators watch and change the running server
 #[derive(Args, Debug)]
@@ -41,7 +41,8 @@ pub struct ConsoleArgs {
     /// Private key of the certificate, PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// UNIX group whose members may log on, besides root; may be given more than once [default: sudo, wheel]
+    /// UNIX group whose members may log on, besides root; may be given more than once [default: sudo and
+    /// wheel of /etc/group]
     #[arg(long, value_name = "NAME")]
     admin_group: Vec<String>,
     /// PAM service that verifies passwords [default: frevo if /etc/pam.d has it, else login]
@@ -60,8 +61,7 @@ pub fn run(args: ConsoleArgs) -> Result<ExitCode> {
     let ConsoleArgs { listen, host, certificate, key, admin_group, pam_service, state_dir, config } = args;
     let state = locate(state_dir.as_deref(), config.as_deref())?;
     let config = config.or_else(|| state_dir.is_none().then(smbconf::default_path).flatten());
-    let groups = if admin_group.is_empty() { ["sudo", "wheel"].map(str::to_owned).to_vec() } else { admin_group };
-    let passwords = password::Passwords::new(pam_service, groups);
+    let passwords = password::Passwords::new(pam_service, admin_group);
     let places = if listen.is_empty() { vec![Place::default()] } else { listen };
     let certificate = certificate.zip(key).map(|(chain, key)| Certificate { chain, key });
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(tracing::Level::INFO).init();
