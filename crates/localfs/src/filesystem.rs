@@ -11,6 +11,7 @@ use rustix::fs::Statx;
 
 use crate::file::Abilities;
 use crate::identity::KernelIdentity;
+use crate::quota::QuotaCache;
 
 /// Maximum number of separate file systems. Those beyond it share one entry, which limits the number of threads.
 const FILE_SYSTEMS: usize = 256;
@@ -25,6 +26,8 @@ pub(crate) struct FileSystem {
     pub(crate) abilities: Abilities,
     /// Makes calls at once if the file system is local to this machine.
     pub(crate) executor: Executor<KernelIdentity>,
+    /// Which quotas it has.
+    pub(crate) quotas: QuotaCache,
 }
 
 /// File systems by mount ID. A mount ID is not reused while something on the mount is open, and every holder of a file
@@ -63,7 +66,7 @@ impl FileSystem {
 
     fn new(mount: u64, local: bool) -> FileSystem {
         let executor = Executor::new(local, KernelIdentity, Settings::default());
-        FileSystem { mount, abilities: Abilities::default(), executor }
+        FileSystem { mount, abilities: Abilities::default(), executor, quotas: QuotaCache::default() }
     }
 
     /// Returns whether the file system is local to this machine, so that it answers from its caches at once.
@@ -82,19 +85,9 @@ fn is_local(mount: u64) -> bool {
 
 /// Returns the file system type of a mount in a table in the format of proc_pid_mountinfo(5).
 fn kind_of(table: &str, mount: u64) -> Option<&str> {
-    source_of(table, mount)?.next()
-}
-
-/// Returns the path of the device of a mount in such a table; `None` if the mount has none, or one with blanks in it.
-pub(crate) fn device_in(table: &str, mount: u64) -> Option<&str> {
-    source_of(table, mount)?.nth(1).filter(|device| device.starts_with('/') && !device.contains('\\'))
-}
-
-/// Returns the type of a mount, its device and its options.
-fn source_of(table: &str, mount: u64) -> Option<std::str::Split<'_, char>> {
     let number = mount.to_string();
     let line = table.lines().find(|line| line.split(' ').next() == Some(&number))?;
-    Some(line.split_once(" - ")?.1.split(' '))
+    line.split_once(" - ")?.1.split(' ').next()
 }
 
 #[cfg(test)]
@@ -109,7 +102,6 @@ mod tests {
             [22, 122, 23, 2].map(|mount| kind_of(table, mount)),
             [Some("ext4"), Some("fuse.sshfs"), Some("proc"), None]
         );
-        assert_eq!([22, 122, 23, 2].map(|mount| device_in(table, mount)), [Some("/dev/sda1"), None, None, None]);
     }
 
     #[test]

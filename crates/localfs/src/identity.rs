@@ -203,6 +203,13 @@ pub(crate) fn gid(who: &Identity) -> u32 {
     if may_switch() { who.gid } else { own().identity.gid }
 }
 
+/// Returns whether a thread that acts as the process can ask for the quotas of users. The kernel requires
+/// `CAP_SYS_ADMIN` for those of users other than its effective user, which remains the process's own.
+pub(crate) fn may_ask_for_quotas() -> bool {
+    let own = own();
+    !own.may_switch || own.capabilities.permitted.contains(DESCRIBING)
+}
+
 /// Makes the thread act as `who` from now on. After an error it must not act on behalf of any user.
 pub(crate) fn assume(who: &Arc<Identity>) -> server::vfs::Result<()> {
     if !may_switch() {
@@ -294,41 +301,6 @@ impl Drop for Former {
         if assume(user).is_err() {
             // The code after this assumes that it acts as the user, so it must not run.
             eprintln!("cannot switch the thread back to user {}", user.uid);
-            std::process::abort();
-        }
-    }
-}
-
-/// Runs `ask` with `who` as the effective user of the thread, too. The kernel lets a process ask for the quota of its
-/// effective user and of its effective groups, and only `CAP_SYS_ADMIN` lets it ask for others. The thread has no
-/// capabilities meanwhile. It acts as `who` afterwards.
-pub(crate) fn as_effective_user<T>(who: &Arc<Identity>, ask: impl FnOnce() -> T) -> server::vfs::Result<T> {
-    assume(who)?;
-    let describes = MAY_DESCRIBE.get() && own().capabilities.permitted.contains(DESCRIBING);
-    if !may_switch() || who.uid == 0 || describes {
-        return Ok(ask());
-    }
-    // Whatever happens meanwhile, the thread's identity is not taken for a known one.
-    CURRENT.set(Current::Unknown);
-    sys::set_effective_gid(who.gid).map_err(crate::errno)?;
-    let asked = {
-        let _restored = EffectiveUser;
-        sys::set_effective_uid(who.uid).map_err(crate::errno)?;
-        ask()
-    };
-    assume(who)?;
-    Ok(asked)
-}
-
-/// Restores the thread's effective user and group when it is dropped. Its capabilities come back with the user.
-struct EffectiveUser;
-
-impl Drop for EffectiveUser {
-    fn drop(&mut self) {
-        let own = &own().identity;
-        if sys::set_effective_uid(own.uid).and_then(|()| sys::set_effective_gid(own.gid)).is_err() {
-            // The thread could neither act as another user nor change files as the server.
-            eprintln!("cannot switch the thread back to its effective user {}", own.uid);
             std::process::abort();
         }
     }

@@ -429,6 +429,10 @@ impl Node for Handle {
         query(&self.0, op, move |open| open.space(&who))
     }
 
+    fn space_of_user(&self, op: &Op) -> Answer<Result<Space>> {
+        Open::space_of_user(&self.0, op)
+    }
+
     fn quotas(&self) -> Option<Arc<dyn Quotas>> {
         Some(Arc::new(FileSystemQuotas(Arc::clone(&self.0))))
     }

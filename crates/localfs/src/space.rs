@@ -1,5 +1,6 @@
-//! The space that is free for a user. The kernel reports it for a file: the file system may be mounted below the share,
-//! and XFS, ext4 and f2fs report the project quota of a directory. Quotas of users and groups bound it further.
+//! The space of a file system. The kernel reports it for a file: the file system may be mounted below the share,
+//! and XFS, ext4 and f2fs report the project quota of a directory. [`crate::quota`] has the part that
+//! quotas of users and groups leave.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ const BLOCK: u32 = 4096;
 impl Open {
     pub(crate) fn space(&self, who: &Arc<Identity>) -> Result<Space> {
         identity::assume(who)?;
-        Ok(self.within_quotas(who, space(self.fd())?))
+        space(self.fd())
     }
 }
 

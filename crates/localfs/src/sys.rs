@@ -222,15 +222,6 @@ pub(crate) fn lock_range(file: BorrowedFd<'_>, kind: libc::c_int, offset: i64, l
     checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) }).map(drop)
 }
 
-/// The file system whose quotas are meant.
-#[derive(Clone, Copy)]
-pub(crate) enum QuotaPlace<'a> {
-    /// The one that holds an open file, by `quotactl_fd`, available since Linux 5.14.
-    File(BorrowedFd<'a>),
-    /// The one on a block device, by `quotactl`.
-    Device(&'a CStr),
-}
-
 /// From `linux/quota.h`: the quota of a user.
 pub(crate) const USER_QUOTA: u32 = 0;
 /// The quota of a group.
@@ -306,92 +297,59 @@ pub(crate) const GROUPS_ENFORCED: u16 = 0x08;
 /// unused.
 const SYS_QUOTACTL_FD: libc::c_long = 443;
 
-/// Makes a quota call with an argument of the type that the command expects.
+/// Makes a quota call for the file system that holds an open file. Available since Linux 5.14.
 ///
 /// # Safety
 /// The kernel reads or writes no more than `T` for the command.
 unsafe fn quotactl<T>(
-    place: QuotaPlace<'_>,
+    file: BorrowedFd<'_>,
     command: u32,
     kind: u32,
     id: u32,
     argument: &mut T,
 ) -> rustix::io::Result<()> {
     let command = command << 8 | kind;
-    let answer = match place {
-        // SAFETY: the descriptor is open while it is borrowed; for the argument, see above.
-        QuotaPlace::File(fd) => unsafe {
-            libc::syscall(SYS_QUOTACTL_FD, fd.as_raw_fd(), command, id, &raw mut *argument)
-        },
-        // SAFETY: the path is NUL-terminated; for the argument, see above.
-        QuotaPlace::Device(path) => unsafe {
-            libc::syscall(libc::SYS_quotactl, command, path.as_ptr(), id, &raw mut *argument)
-        },
-    };
+    // SAFETY: the descriptor is open while it is borrowed; for the argument, see above.
+    let answer = unsafe { libc::syscall(SYS_QUOTACTL_FD, file.as_raw_fd(), command, id, &raw mut *argument) };
     checked(answer as libc::c_int).map(drop)
 }
 
-/// Returns whether the kernel has `quotactl_fd`.
-pub(crate) fn has_quotactl_fd() -> bool {
-    // SAFETY: the kernel refuses the invalid descriptor before it looks at anything else.
-    let answer = unsafe { libc::syscall(SYS_QUOTACTL_FD, -1, 0, 0, std::ptr::null_mut::<libc::c_void>()) };
-    checked(answer as libc::c_int) != Err(Errno::NOSYS)
-}
-
 /// Returns what is counted and enforced; `Errno::NOSYS` if nothing is.
-pub(crate) fn quota_flags(place: QuotaPlace<'_>) -> rustix::io::Result<u16> {
+pub(crate) fn quota_flags(file: BorrowedFd<'_>) -> rustix::io::Result<u16> {
     let mut state = QuotaState { version: QUOTA_VERSION, ..QuotaState::default() };
     // SAFETY: the argument is larger than the structure that the kernel writes for this version.
-    unsafe { quotactl(place, Q_XGETQSTATV, USER_QUOTA, 0, &mut state) }?;
+    unsafe { quotactl(file, Q_XGETQSTATV, USER_QUOTA, 0, &mut state) }?;
     Ok(state.flags)
 }
 
 /// Returns the quota of a user or group.
-pub(crate) fn quota(place: QuotaPlace<'_>, kind: u32, id: u32) -> rustix::io::Result<DiskQuota> {
+pub(crate) fn quota(file: BorrowedFd<'_>, kind: u32, id: u32) -> rustix::io::Result<DiskQuota> {
     let mut quota = DiskQuota::default();
     // SAFETY: the kernel writes this structure.
-    unsafe { quotactl(place, Q_XGETQUOTA, kind, id, &mut quota) }?;
+    unsafe { quotactl(file, Q_XGETQUOTA, kind, id, &mut quota) }?;
     Ok(quota)
 }
 
 /// Returns the quota with the lowest id from `id`; `Errno::NOENT` or `Errno::SRCH` if there is none.
-pub(crate) fn next_quota(place: QuotaPlace<'_>, kind: u32, id: u32) -> rustix::io::Result<DiskQuota> {
+pub(crate) fn next_quota(file: BorrowedFd<'_>, kind: u32, id: u32) -> rustix::io::Result<DiskQuota> {
     let mut quota = DiskQuota::default();
     // SAFETY: the kernel writes this structure.
-    unsafe { quotactl(place, Q_XGETNEXTQUOTA, kind, id, &mut quota) }?;
+    unsafe { quotactl(file, Q_XGETNEXTQUOTA, kind, id, &mut quota) }?;
     Ok(quota)
 }
 
 /// Sets the limits of a user or group.
-pub(crate) fn set_quota(place: QuotaPlace<'_>, kind: u32, mut limits: DiskQuota) -> rustix::io::Result<()> {
+pub(crate) fn set_quota(file: BorrowedFd<'_>, kind: u32, mut limits: DiskQuota) -> rustix::io::Result<()> {
     // SAFETY: the kernel reads this structure.
-    unsafe { quotactl(place, Q_XSETQLIM, kind, limits.id, &mut limits) }
+    unsafe { quotactl(file, Q_XSETQLIM, kind, limits.id, &mut limits) }
 }
 
 /// Starts or stops enforcing the limits of users.
-pub(crate) fn enforce_quotas(place: QuotaPlace<'_>, enforce: bool) -> rustix::io::Result<()> {
+pub(crate) fn enforce_quotas(file: BorrowedFd<'_>, enforce: bool) -> rustix::io::Result<()> {
     let mut flags = libc::c_uint::from(USERS_ENFORCED);
     let command = if enforce { Q_XQUOTAON } else { Q_XQUOTAOFF };
     // SAFETY: the kernel reads an unsigned int.
-    unsafe { quotactl(place, command, USER_QUOTA, 0, &mut flags) }
-}
-
-/// Sets the effective group of the calling thread, and no other thread of its process.
-pub(crate) fn set_effective_gid(gid: u32) -> rustix::io::Result<()> {
-    set_effective(libc::SYS_setresgid, gid)
-}
-
-/// Sets the effective user of the calling thread, and no other thread of its process.
-pub(crate) fn set_effective_uid(uid: u32) -> rustix::io::Result<()> {
-    set_effective(libc::SYS_setresuid, uid)
-}
-
-fn set_effective(number: libc::c_long, id: u32) -> rustix::io::Result<()> {
-    if id == NOBODY {
-        return Err(Errno::INVAL);
-    }
-    // SAFETY: takes numbers and touches no memory. The C library's function would change all threads.
-    checked(unsafe { libc::syscall(number, NOBODY, id, NOBODY) } as libc::c_int).map(drop)
+    unsafe { quotactl(file, command, USER_QUOTA, 0, &mut flags) }
 }
 
 /// Converts the result of a call that returns -1 and sets errno.

@@ -40,10 +40,11 @@ pub(crate) async fn query(
     disk: &Disk,
 ) -> Result<Answer> {
     let class = Class(asked.file_info_class);
-    let space = node.space(op).await?;
     let space = match class {
-        Class::SIZE | Class::FULL_SIZE => bounded(space, request.connection.server.policy().max_disk_size),
-        _ => space,
+        Class::SIZE | Class::FULL_SIZE => {
+            bounded(node.space_of_user(op).await?, request.connection.server.policy().max_disk_size)
+        }
+        _ => node.space(op).await?,
     };
     let answer = match class {
         Class::VOLUME => volume(request, disk, &space),

@@ -118,6 +118,10 @@ impl Node for StreamNode {
         self.file.space(op)
     }
 
+    fn space_of_user(&self, op: &Op) -> Answer<Result<Space>> {
+        self.file.space_of_user(op)
+    }
+
     fn flush(&self, op: &Op) -> Answer<Result<()>> {
         let (stream, file, op) = (Arc::clone(&self.stream), Arc::clone(&self.file), op.clone());
         Answer::later(async move { stream.flush(&file, &op).await })

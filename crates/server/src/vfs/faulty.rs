@@ -324,6 +324,10 @@ impl Node for FaultyNode {
         pass!(self, Space, space(op;))
     }
 
+    fn space_of_user(&self, op: &Op) -> Answer<Result<Space>> {
+        pass!(self, Space, space_of_user(op;))
+    }
+
     fn quotas(&self) -> Option<Arc<dyn Quotas>> {
         self.inner.quotas()
     }

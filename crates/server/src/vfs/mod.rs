@@ -162,9 +162,14 @@ pub trait Node: Send + Sync + Any {
         Answer::now(Ok(()))
     }
 
-    /// Returns the capacity and limits that apply to this file or directory, and to the user, who may have a quota. It
-    /// may be on a file system mounted below the root, or in a directory with a quota.
+    /// Returns the capacity and limits that apply to this file or directory. It may be on a file system mounted below
+    /// the root, or in a directory with a quota.
     fn space(&self, op: &Op) -> Answer<Result<Space>>;
+
+    /// Like [`Node::space`], but bounded by the quotas of the user and of the group, where they are known.
+    fn space_of_user(&self, op: &Op) -> Answer<Result<Space>> {
+        self.space(op)
+    }
 
     /// Returns the quotas of the file system that holds the file; `None` where this kind of storage has none. Never
     /// waits.

@@ -73,8 +73,8 @@ pub struct QuotaRules {
     pub defaults: QuotaLimits,
 }
 
-/// The quotas of a file system. The kernel decides by the user of the [`Op`]: root may do everything, another user may
-/// only ask for the own quota. `Errno::OPNOTSUPP` where the file system counts nothing.
+/// The quotas of a file system. Only root may ask for them and set them (`Errno::PERM`). `Errno::OPNOTSUPP` where the
+/// file system counts nothing.
 pub trait Quotas: Send + Sync {
     /// Returns the rules. Any user may ask.
     fn rules(&self, op: &Op) -> Answer<Result<QuotaRules>>;

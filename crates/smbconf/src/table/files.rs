@@ -25,7 +25,7 @@ pub(crate) const QUOTAS: Parameter = share(
     "frevo:quotas",
     BOOL,
     "no",
-    "Keep the capability by which administrators manage quotas. Read at the start only. Not in Samba.",
+    "Keep the capability for quotas, which free space and administrators need. Read at the start only. Not in Samba.",
 )
 .read_by_others();
 

@@ -313,8 +313,12 @@ impl Node for Handle {
         Answer::now(done)
     }
 
-    fn space(&self, op: &Op) -> Answer<Result<Space>> {
-        Answer::now(Ok(self.shared.space(op)))
+    fn space(&self, _op: &Op) -> Answer<Result<Space>> {
+        Answer::now(Ok(self.shared.space()))
+    }
+
+    fn space_of_user(&self, op: &Op) -> Answer<Result<Space>> {
+        Answer::now(Ok(self.shared.space_of_user(op)))
     }
 
     fn quotas(&self) -> Option<Arc<dyn Quotas>> {

@@ -395,20 +395,19 @@ impl Shared {
         state.detach(place.parent, place.name, now)
     }
 
-    fn space(&self, who: &Identity) -> Space {
+    fn space(&self) -> Space {
         let state = self.state.lock();
-        let free = state.quota.limit - state.quota.used;
-        let space = Space {
-            block_size: pages::PAGE as u32,
-            blocks: state.quota.limit,
-            free,
-            available: free,
-            id: self.options.device,
-        };
+        let (blocks, free) = (state.quota.limit, state.quota.limit - state.quota.used);
+        Space { block_size: pages::PAGE as u32, blocks, free, available: free, id: self.options.device }
+    }
+
+    fn space_of_user(&self, who: &Identity) -> Space {
+        let space = self.space();
         let owners = [QuotaOwner::User(who.uid), QuotaOwner::Group(who.gid)];
         if !self.options.quotas || who.uid == 0 {
             return space;
         }
+        let state = self.state.lock();
         owners.into_iter().fold(space, |space, of| state.quota_of(of).bound(space))
     }
 

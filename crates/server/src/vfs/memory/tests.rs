@@ -83,7 +83,7 @@ fn it_fulfils_the_contract() {
 fn it_fills_up_and_frees_space() {
     let (memory, root) = (small(3 * 4096, 100), user(0));
     let (node, id) = file(&memory, &root, "a");
-    let free = || memory.0.space(&crate::vfs::SERVER).free;
+    let free = || memory.0.space().free;
     let write = |at, length| block_on(node.write(&root, at, Bytes::from(vec![1; length]).into(), false));
     assert_eq!(write(0, 8192), Ok(()));
     assert_eq!((free(), block_on(node.set_extent(&root, Extent::Reserve(4 * 4096)))), (1, Err(Errno::NOSPC)));

@@ -172,6 +172,10 @@ impl Node for RemoteNode {
         self.call(Operation::Space, op, |node, op| node.space(op))
     }
 
+    fn space_of_user(&self, op: &Op) -> Answer<Result<Space>> {
+        self.call(Operation::Space, op, |node, op| node.space_of_user(op))
+    }
+
     fn flush(&self, op: &Op) -> Answer<Result<()>> {
         let late = self.take_late();
         self.call(Operation::Flush, op, |node, op| node.flush(op)).map(move |flushed| late.and(flushed))
