@@ -1,5 +1,8 @@
 //! Quotas: the quota file, queries and changes, free space within a quota, and writes beyond it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use proto::bytes::{Reader, Writer, utf16_bytes};
 use proto::dtyp::{AccessMask, Sid};
 use proto::fscc::{
@@ -9,11 +12,14 @@ use proto::fscc::{
 use proto::smb2::FileId;
 use proto::smb2::create::{CreateDisposition, CreateRequest, ImpersonationLevel, ShareAccess};
 use proto::smb2::header::Command;
+use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest};
 use proto::smb2::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse, QueryQuotaInfo};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
 use proto::status::Status;
-use server::policy::{Share, UserPattern};
+use server::audit::{Destinations, Queue};
+use server::policy::audit::{Audit, Destination, Operations, Overflow};
+use server::policy::{Share, Template, UserPattern};
 use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::memory::Options;
 
@@ -72,7 +78,7 @@ fn query(
     };
     let response = client.request(Command::QUERY_INFO, |out| asked.encode(out));
     match status(&response) {
-        Status::SUCCESS | Status::BUFFER_OVERFLOW => {
+        Status::SUCCESS => {
             let response = QueryInfoResponse::decode(&response).expect("a well-formed message");
             Ok(FileQuotaInformation::list(response.buffer).collect::<Result<_, _>>().expect("well-formed entries"))
         }
@@ -163,13 +169,16 @@ fn only_administrators_open_the_quota_file() {
     assert_eq!(write(&mut alice, handle, 0, b"data"), Status::INVALID_DEVICE_REQUEST);
     assert_eq!(set(&mut alice, handle, Sid::unix_user(BOB), NONE, KIB), Status::ACCESS_DENIED, "read only");
     alice.close(handle);
-    // Another handle does not give other users more.
-    let root = bob.open("", AccessMask(0x0012_0089));
+    // No other handle will do.
     let own = sid_list(&[Sid::unix_user(BOB)]);
     let wanted = QueryQuotaInfo { sid_list: &own, ..QueryQuotaInfo::default() };
-    assert_eq!(query(&mut bob, root, wanted, 4096), Err(Status::ACCESS_DENIED));
-    assert_eq!(set(&mut bob, root, Sid::unix_user(BOB), NONE, NONE), Status::ACCESS_DENIED);
-    assert_eq!(set_control(&mut bob, root, FileFsControlInformation::default()), Status::ACCESS_DENIED);
+    for client in [&mut alice, &mut bob] {
+        let root = client.open("", AccessMask(0x0012_0089));
+        assert_eq!(query(client, root, wanted, 4096), Err(Status::INVALID_HANDLE));
+        assert_eq!(set(client, root, Sid::unix_user(BOB), NONE, NONE), Status::INVALID_HANDLE);
+        assert_eq!(set_control(client, root, FileFsControlInformation::default()), Status::INVALID_HANDLE);
+        assert_eq!(set_info(client, root, InfoType::FILESYSTEM, 2, &[0; 64]), Status::NOT_SUPPORTED);
+    }
 }
 
 #[test]
@@ -237,7 +246,7 @@ fn users_are_enumerated_in_parts() {
     };
     // Root owns the root directory.
     let expected: Vec<u32> = [0].into_iter().chain(uids).collect();
-    assert_eq!(all(65_536, false, 600), expected, "a large buffer");
+    assert_eq!(all(65_536, false, 128), expected, "a large buffer");
     assert_eq!(all(200, false, 3), expected, "three fit");
     assert_eq!(all(65_536, true, 1), expected, "one at a time");
     // The end of the enumeration stays.
@@ -270,7 +279,10 @@ fn a_list_of_users_is_bounded() {
     assert_eq!(query(&mut alice, handle, wanted, 10), Err(Status::BUFFER_TOO_SMALL));
     let single = QueryQuotaInfo { return_single: true, ..wanted };
     assert_eq!(query(&mut alice, handle, single, 4096).map(|found| found.len()), Ok(1));
-    let list = users(1025);
+    let list = users(256);
+    let wanted = QueryQuotaInfo { sid_list: &list, ..QueryQuotaInfo::default() };
+    assert_eq!(query(&mut alice, handle, wanted, 60_000).map(|found| found.len()), Ok(256));
+    let list = users(257);
     let wanted = QueryQuotaInfo { sid_list: &list, ..QueryQuotaInfo::default() };
     assert_eq!(query(&mut alice, handle, wanted, 60_000), Err(Status::INSUFFICIENT_RESOURCES));
     let wanted = QueryQuotaInfo { sid_list: &list[..21], ..QueryQuotaInfo::default() };
@@ -334,6 +346,78 @@ fn free_space_and_writes_end_at_the_quota() {
     let full = file_system(&mut alice, others, FsInformationClass::SIZE);
     let full = FileFsSizeInformation::decode(&mut Reader::new(&full)).expect("a well-formed structure");
     assert!(full.available_allocation_units > 1000, "{full:?}");
+}
+
+#[test]
+fn holes_are_filled_beyond_the_soft_limit() {
+    let server = server();
+    let (mut alice, handle) = administrator(&server);
+    assert_eq!(set(&mut alice, handle, Sid::unix_user(BOB), 4 * KIB, 64 * KIB), Status::SUCCESS);
+    let mut bob = TestClient::logged_on(&server, "bob");
+    let written = file(&mut bob, "written");
+    assert_eq!(write(&mut bob, written, 0, &[1; 8 << 10]), Status::SUCCESS);
+    let resize = |client: &mut TestClient, size: u64| {
+        let class = FileInformationClass::END_OF_FILE.0;
+        assert_eq!(set_info(client, written, InfoType::FILE, class, &size.to_le_bytes()), Status::SUCCESS);
+    };
+    let sparse = |client: &mut TestClient, sparse: u8| {
+        let input = [sparse];
+        let (ctl_code, flags) = (FsctlCode::SET_SPARSE, IoctlFlags::IS_FSCTL);
+        let asked = IoctlRequest { ctl_code, file_id: written, input: &input, flags, ..IoctlRequest::default() };
+        status(&client.request(Command::IOCTL, |out| asked.encode(out)))
+    };
+    assert_eq!(sparse(&mut bob, 1), Status::SUCCESS);
+    resize(&mut bob, 16 * KIB);
+    assert_eq!(sparse(&mut bob, 0), Status::SUCCESS, "the hard limit is not exceeded");
+    assert_eq!(quota(&mut alice, handle, Sid::unix_user(BOB)).0, 16 * KIB);
+    assert_eq!(sparse(&mut bob, 1), Status::SUCCESS);
+    resize(&mut bob, 100 * KIB);
+    assert_eq!(sparse(&mut bob, 0), Status::DISK_FULL, "the hard limit");
+}
+
+/// One queue for all destinations, which the test reads.
+#[derive(Default)]
+struct Lines(Arc<Queue>);
+
+impl Destinations for Lines {
+    fn queue(&self, _: &Destination) -> Arc<Queue> {
+        Arc::clone(&self.0)
+    }
+}
+
+#[test]
+fn changes_are_in_the_audit() {
+    let lines = Arc::<Queue>::default();
+    let all = Operations::ALL;
+    let audit = Audit { prefix: Template::parse("P").unwrap(), success: all, failure: all, ..Audit::default() };
+    let configure = |share: &mut Share| {
+        share.access.admin_users = vec![UserPattern::User("alice".into())];
+        share.audit = Some(Arc::new(Audit { overflow: Overflow::Refuse, ..audit }));
+    };
+    let options = Options { quotas: true, mode: 0o777, ..Options::default() };
+    let builder = TestServer::builder().volume_options(options).audit(Arc::new(Lines(Arc::clone(&lines))));
+    let server = builder.share(configure).start();
+    let new = || {
+        let batch = lines.next(Duration::ZERO);
+        lines.written(batch.events.len(), 0);
+        batch.events.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let (mut alice, handle) = administrator(&server);
+    let file = "/share/$Extend/$Quota:$Q:$INDEX_ALLOCATION";
+    assert_eq!(new(), ["P|connect|ok|share".to_owned(), format!("P|create_file|ok|0x16019f|file|open|{file}")]);
+    assert_eq!(set(&mut alice, handle, Sid::unix_user(BOB), NONE, 4096), Status::SUCCESS);
+    assert_eq!(set(&mut alice, handle, Sid::unix_user(BOB), 2000, 1000), Status::INVALID_PARAMETER);
+    let rules = control(&mut alice, handle);
+    assert_eq!(set_control(&mut alice, handle, rules), Status::SUCCESS);
+    let expected = [
+        format!("P|set_quota|ok|{file}|S-1-22-1-1001|-|4096"),
+        format!("P|set_quota|fail (Invalid argument)|{file}|S-1-22-1-1001|2000|1000"),
+        format!("P|set_quota|ok|{file}|0x2|-|-"),
+    ];
+    assert_eq!(new(), expected);
+    let mut bob = TestClient::logged_on(&server, "bob");
+    assert_eq!(create(&mut bob, QUOTA_FILE, 0x0012_0089, CreateDisposition::OPEN), Status::ACCESS_DENIED);
+    assert_eq!(new().last(), Some(&format!("P|create_file|fail (Permission denied)|0x120089|file|open|{file}")));
 }
 
 #[test]

@@ -87,10 +87,30 @@ pub(crate) async fn stands_for(ids: &dyn IdMap, sid: &Sid, uid: u32) -> bool {
 /// Resolves a SID that is both a user and a group of Linux to the one that an ACE for it means, by its type in the
 /// domain.
 async fn one_of_both(ids: &dyn IdMap, sid: &Sid, id: UnixId) -> UnixId {
-    let UnixId::Both(number) = id else { return id };
+    let UnixId::Both(_) = id else { return id };
     match ids.principal(sid).await {
-        Ok(Some(whose)) if [SidNameUse::GROUP, SidNameUse::ALIAS].contains(&whose.kind) => UnixId::Group(number),
-        _ => UnixId::User(number),
+        Ok(Some(whose)) => by_type(id, whose.kind),
+        _ => by_type(id, SidNameUse::USER),
+    }
+}
+
+/// Returns the group or the user, if the id is both.
+fn by_type(id: UnixId, kind: SidNameUse) -> UnixId {
+    match id {
+        UnixId::Both(number) if [SidNameUse::GROUP, SidNameUse::ALIAS].contains(&kind) => UnixId::Group(number),
+        UnixId::Both(number) => UnixId::User(number),
+        id => id,
+    }
+}
+
+/// Like [`id_of`], but resolves a SID that is both a user and a group of Linux by its type in the domain. Nothing has a
+/// SID whose type is unknown.
+pub(crate) async fn one_id_of(ids: &dyn IdMap, sid: &Sid) -> Result<Option<UnixId>> {
+    let id = id_of(ids, sid).await?;
+    let Some(UnixId::Both(_)) = id else { return Ok(id) };
+    match ids.principal(sid).await.map_err(unavailable)? {
+        Some(whose) => Ok(id.map(|id| by_type(id, whose.kind))),
+        None => Ok(None),
     }
 }
 
@@ -195,6 +215,8 @@ mod tests {
     /// SIDs of a domain, each a user and a group of Linux.
     const CREW: Sid = Sid::of(5, [21, 7, 8, 9, 1106]);
     const DORA: Sid = Sid::of(5, [21, 7, 8, 9, 1103]);
+    /// Such a SID that the domain has deleted.
+    const NAMELESS: Sid = Sid::of(5, [21, 7, 8, 9, 1107]);
 
     impl IdMap for Known {
         fn id_of(&self, sid: &Sid) -> Answer<std::result::Result<Option<UnixId>, Unavailable>> {
@@ -203,11 +225,15 @@ mod tests {
                 STAFF => Some(UnixId::Group(50)),
                 CREW => Some(UnixId::Both(62_106)),
                 DORA => Some(UnixId::Both(62_103)),
+                NAMELESS => Some(UnixId::Both(62_107)),
                 _ => None,
             }))
         }
 
         fn principal(&self, sid: &Sid) -> Answer<std::result::Result<Option<Principal>, Unavailable>> {
+            if *sid == NAMELESS {
+                return Answer::now(Ok(None));
+            }
             let kind = if *sid == CREW { SidNameUse::GROUP } else { SidNameUse::USER };
             Answer::now(Ok(Some(Principal { sid: *sid, kind, realm: Realm::Named("DOM".into()), name: String::new() })))
         }
@@ -262,6 +288,15 @@ mod tests {
         assert_eq!((sids.uid(&DORA), sids.gid(&DORA)), (Some(62_103), None));
         // As an owner, a group is taken as a user.
         assert_eq!(block_on(id_of(&Known, &CREW)).unwrap().and_then(UnixId::uid), Some(62_106));
+    }
+
+    #[test]
+    fn a_quota_is_of_a_user_or_of_a_group() {
+        let one = |sid| block_on(one_id_of(&Known, &sid)).unwrap();
+        assert_eq!([one(CREW), one(DORA)], [Some(UnixId::Group(62_106)), Some(UnixId::User(62_103))]);
+        assert_eq!([one(ANN), one(STAFF)], [Some(UnixId::User(1000)), Some(UnixId::Group(50))]);
+        assert_eq!([one(NAMELESS), one(STRANGER)], [None, None]);
+        assert_eq!(one(Sid::unix_group(9)), Some(UnixId::Group(9)));
     }
 
     #[test]

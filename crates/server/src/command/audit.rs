@@ -8,7 +8,10 @@ use std::sync::atomic::Ordering;
 
 use proto::bytes::Reader;
 use proto::dtyp::{AccessMask, SecurityDescriptor, sddl};
-use proto::fscc::{FileBasicInformation, FileInformationClass as Class, FileLinkInformation, FileRenameInformation};
+use proto::fscc::{
+    FileBasicInformation, FileFsControlInformation, FileInformationClass as Class, FileLinkInformation,
+    FileQuotaInformation, FileRenameInformation,
+};
 use proto::smb2::FileId;
 use proto::smb2::InfoType;
 use proto::smb2::create::{CreateAction, CreateDisposition, CreateOptions, CreateRequest};
@@ -24,7 +27,7 @@ use crate::information::ea;
 use crate::name::Stream;
 use crate::policy::Share;
 use crate::policy::audit::Operation;
-use crate::policy::limits::AUDITED_DESCRIPTOR;
+use crate::policy::limits::{AUDITED_DESCRIPTOR, QUOTA_SIDS_MAX};
 use crate::policy::template::Variable;
 use crate::request::{Reply, Request};
 use crate::state::open::FileOpen;
@@ -32,6 +35,9 @@ use crate::streams;
 use crate::tree::{Disk, Tree};
 use crate::user::User;
 use crate::vfs::{Kind, RelPath};
+
+/// The least of the values that mean no limit ([MS-FSCC] 2.4.41).
+const UNLIMITED: u64 = u64::MAX - 1;
 
 /// Returns the record of a tree connect of `user` to the share, in which variables have these values.
 pub(super) fn trail(
@@ -222,6 +228,45 @@ pub(super) fn not_opened(disk: &Disk, asked: &CreateRequest<'_>, error: &Error) 
         trail.ended(Operation::OPENAT, error.status, || vec![mode(writes), base]);
     }
     trail.ended(Operation::CREATE_FILE, error.status, || create_file(asked, trail.path(&path, stream)));
+}
+
+/// Returns the path of the quota file, as Samba writes it.
+fn path_of_quotas(trail: &Trail) -> String {
+    let path = RelPath::root().join(b"$Extend").and_then(|path| path.join(b"$Quota"));
+    trail.path(&path.unwrap_or_else(RelPath::root), Some("$Q:$INDEX_ALLOCATION"))
+}
+
+/// Records a CREATE of the quota file. Nothing else is opened for it.
+pub(super) fn quota_file_opened(disk: &Disk, asked: &CreateRequest<'_>, done: &Result<Status>) {
+    let Some(trail) = &disk.audit else { return };
+    trail.ended(Operation::CREATE_FILE, status(done), || create_file(asked, path_of_quotas(trail)));
+}
+
+/// Records a change of quotas or of the rules for them. Each user and group is an event. A request that fails has one,
+/// because it may have any number of them.
+pub(super) fn quotas_set(disk: &Disk, asked: &SetInfoRequest<'_>, done: &Result<()>) {
+    let Some(trail) = &disk.audit else { return };
+    let status = done.as_ref().map_or_else(|error| error.status, |()| Status::SUCCESS);
+    let limit = |limit: u64| if limit >= UNLIMITED { "-".to_owned() } else { limit.to_string() };
+    match asked.info_type {
+        InfoType::QUOTA => {
+            let count = if status.is_error() { 1 } else { QUOTA_SIDS_MAX };
+            for entry in FileQuotaInformation::list(asked.buffer).map_while(proto::bytes::Result::ok).take(count) {
+                trail.ended(Operation::SET_QUOTA, status, || {
+                    let [soft, hard] = [entry.quota_threshold, entry.quota_limit].map(limit);
+                    vec![path_of_quotas(trail), entry.sid.to_string(), soft, hard]
+                });
+            }
+        }
+        InfoType::FILESYSTEM => {
+            let Ok(rules) = FileFsControlInformation::decode(&mut Reader::new(asked.buffer)) else { return };
+            trail.ended(Operation::SET_QUOTA, status, || {
+                let [soft, hard] = [rules.default_quota_threshold, rules.default_quota_limit].map(limit);
+                vec![path_of_quotas(trail), format!("0x{:x}", rules.file_system_control_flags.0), soft, hard]
+            });
+        }
+        _ => {}
+    }
 }
 
 /// Returns the path of a print job, which has its title in place of the name of its file.

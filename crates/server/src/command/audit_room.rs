@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use proto::fscc::FileInformationClass as Class;
+use proto::fscc::{FileInformationClass as Class, FileQuotaInformation};
 use proto::smb2::FileId;
 use proto::smb2::InfoType;
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest};
@@ -24,13 +24,16 @@ use crate::audit::{Reservation, Trail};
 use crate::error::{Error, Result};
 use crate::information::ea;
 use crate::policy::audit::Operation;
-use crate::policy::limits::{AUDITED_DESCRIPTOR, AUDITED_PATH};
+use crate::policy::limits::{AUDITED_DESCRIPTOR, AUDITED_PATH, QUOTA_SIDS_MAX};
 use crate::request::Request;
 use crate::state::open::Open;
 use crate::tree::Disk;
 
 /// The text of a name or of a descriptor in SDDL takes at most as many times the bytes that it has in a request.
 const TEXT: usize = 4;
+
+/// The most bytes of the arguments of a change of a quota: the path of the quota file, a SID and numbers.
+const QUOTA: usize = 320;
 
 /// Reserves room for the events of a request; `None` if it needs none. The room is free again when the request is
 /// complete.
@@ -151,8 +154,16 @@ fn of_set_info(trail: &Trail, asked: &SetInfoRequest<'_>) -> Option<Needs> {
     if asked.info_type == InfoType::SECURITY {
         return Some(Needs { more: length_of_text(trail, length), ..needs(&[Operation::FSET_NT_ACL]) });
     }
-    if asked.info_type != InfoType::FILE {
-        return None;
+    match asked.info_type {
+        InfoType::FILE => {}
+        // Each user and group is an event.
+        InfoType::QUOTA => {
+            let entries = FileQuotaInformation::list(asked.buffer).map_while(proto::bytes::Result::ok);
+            let events = entries.take(QUOTA_SIDS_MAX).count();
+            return Some(Needs { events: Some(events), more: events * QUOTA, ..needs(&[Operation::SET_QUOTA]) });
+        }
+        InfoType::FILESYSTEM => return Some(Needs { more: QUOTA, ..needs(&[Operation::SET_QUOTA]) }),
+        _ => return None,
     }
     Some(match Class(asked.file_info_class) {
         Class::BASIC => needs(&[Operation::FSET_DOS_ATTRIBUTES, Operation::FNTIMES]),

@@ -11,8 +11,7 @@ use proto::status::Status;
 
 use crate::error::{Error, Result};
 use crate::information::Answer;
-use crate::information::quota::{self, Place};
-use crate::information::{ea, file, filesystem, pipe, printer, security};
+use crate::information::{ea, file, filesystem, pipe, printer, quota, security};
 use crate::request::{Reply, Request};
 use crate::state::open::{FileOpen, Open, Target};
 use crate::tree::Disk;
@@ -32,10 +31,9 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
             return respond(&asked, &printer::query(&asked, &open, job).await?, reply);
         }
         (Target::Quotas(quotas), Some(disk)) => {
-            let place = Place { node: &quotas.node, op: &quotas.op, next: &quotas.next };
             let answer = match asked.info_type {
                 InfoType::FILESYSTEM => filesystem::query(request, &asked, &quotas.node, &quotas.op, disk).await?,
-                InfoType::QUOTA => quota::query(&asked, &place, disk).await?,
+                InfoType::QUOTA => quota::query(request, reply, &asked, quotas, disk).await?,
                 _ => return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the quota file is not a file")),
             };
             return respond(&asked, &answer, reply);
@@ -46,10 +44,7 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
         InfoType::FILE => query_file(request, &asked, &open, file, disk).await?,
         InfoType::FILESYSTEM => filesystem::query(request, &asked, &file.node, &file.op, disk).await?,
         InfoType::SECURITY => security::query(&asked, open.granted, file, disk).await?,
-        InfoType::QUOTA => {
-            let place = Place { node: &file.node, op: &file.op, next: &file.quota_index };
-            quota::query(&asked, &place, disk).await?
-        }
+        InfoType::QUOTA => return Err(quota::other_handle()),
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     };
     respond(&asked, &answer, reply)

@@ -10,7 +10,7 @@ use proto::dtyp::{AccessMask, FileTime};
 use proto::fscc::{
     DispositionFlags, FileAllocationInformation, FileAttributes, FileBasicInformation, FileDispositionInformation,
     FileDispositionInformationEx, FileEndOfFileInformation, FileInformationClass as Class, FileModeInformation,
-    FilePositionInformation, FileValidDataLengthInformation,
+    FilePositionInformation, FileValidDataLengthInformation, FsInformationClass,
 };
 use proto::smb2::InfoType;
 use proto::smb2::change_notify::CompletionFilter;
@@ -23,8 +23,7 @@ use super::{audit, directory_lease, oplock_break, print, rename};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
-use crate::information::quota::{self, Place};
-use crate::information::{ea, pipe, security};
+use crate::information::{ea, pipe, quota, security};
 use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::state::durable;
@@ -53,11 +52,9 @@ pub(crate) async fn set_info(request: &Request<'_>, reply: &mut Reply) -> Result
             return Ok(Status::SUCCESS);
         }
         (Target::Quotas(quotas), Some(disk)) => {
-            if disk.read_only {
-                return Err(disk.refusal());
-            }
-            let place = Place { node: &quotas.node, op: &quotas.op, next: &quotas.next };
-            set_quotas(&asked, &open, &place, disk).await?;
+            let done = quota::change(request, reply, &asked, (&open, quotas), disk).await;
+            audit::quotas_set(disk, &asked, &done);
+            done?;
             SetInfoResponse.encode(&mut reply.body());
             return Ok(Status::SUCCESS);
         }
@@ -94,23 +91,12 @@ async fn change(
             let change = Change::modified(CompletionFilter::SECURITY);
             request.connection.server.file_changed(disk, file, change);
         }
-        InfoType::FILESYSTEM | InfoType::QUOTA => {
-            let place = Place { node: &file.node, op: &file.op, next: &file.quota_index };
-            set_quotas(asked, open, &place, disk).await?;
-        }
+        InfoType::QUOTA => return Err(quota::other_handle()),
+        InfoType::FILESYSTEM => return Err(quota::no_rules_here(FsInformationClass(asked.file_info_class))),
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     }
     SetInfoResponse.encode(&mut reply.body());
     Ok(Status::SUCCESS)
-}
-
-/// Sets quotas, or the rules for them.
-async fn set_quotas(asked: &SetInfoRequest<'_>, open: &Open, place: &Place<'_>, disk: &Disk) -> Result<()> {
-    match asked.info_type {
-        InfoType::QUOTA => quota::set(asked, open, place, disk).await,
-        InfoType::FILESYSTEM => quota::set_file_system(asked, open, place).await,
-        _ => Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the quota file is not a file")),
-    }
 }
 
 async fn set_file(

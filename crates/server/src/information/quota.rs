@@ -5,7 +5,7 @@
 //! system, not only of the share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use proto::bytes::{Reader, Writer};
 use proto::dtyp::{AccessMask, FileTime, Sid};
@@ -13,6 +13,7 @@ use proto::fscc::{
     EntryChain, FileFsControlInformation, FileGetQuotaInformation, FileQuotaInformation, FileSystemControlFlags,
     FsInformationClass,
 };
+use proto::smb2::InfoType;
 use proto::smb2::query_info::{QueryInfoRequest, QueryQuotaInfo};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::status::Status;
@@ -24,8 +25,10 @@ use crate::accounts::principals::UnixId;
 use crate::acl::sids;
 use crate::error::{Error, Result};
 use crate::policy::limits::{QUOTA_SIDS_MAX, QUOTAS_PER_REQUEST};
-use crate::state::open::Open;
+use crate::request::{Reply, Request};
+use crate::state::open::{Open, QuotaFile};
 use crate::tree::Disk;
+use crate::user::User;
 use crate::vfs::{Errno, Node, Op, Quota, QuotaLimits, QuotaOwner, QuotaRules, Quotas};
 use crate::yielding::Work;
 
@@ -36,27 +39,19 @@ const NO_ENTRY: u64 = u64::MAX - 1;
 /// The cost of a look-up of an account in units of [`Work`].
 const LOOK_UP: u32 = 64;
 
-/// An open through which a client asks for quotas of its file system.
-pub(crate) struct Place<'a> {
-    /// The handle.
-    pub(crate) node: &'a Arc<dyn Node>,
-    /// The user.
-    pub(crate) op: &'a Op,
-    /// `Open.CurrentQuotaIndex`: the uid at which the next enumeration continues; above all uids at the end.
-    pub(crate) next: &'a AtomicU64,
+/// The number of accounts from which a request that looks them up gets an interim response.
+const MANY: usize = 8;
+
+fn quotas_of(file: &QuotaFile) -> Result<Arc<dyn Quotas>> {
+    if file.op.uid != 0 {
+        return Err(Error::because(Status::ACCESS_DENIED, "only `admin users` of the share may manage quotas"));
+    }
+    file.node.quotas().ok_or(Error::because(Status::NOT_SUPPORTED, "this kind of storage has no quotas"))
 }
 
-impl Place<'_> {
-    fn quotas(&self) -> Result<Arc<dyn Quotas>> {
-        self.node.quotas().ok_or(Error::because(Status::NOT_SUPPORTED, "this kind of storage has no quotas"))
-    }
-
-    fn quotas_of_administrator(&self) -> Result<Arc<dyn Quotas>> {
-        if self.op.uid != 0 {
-            return Err(Error::because(Status::ACCESS_DENIED, "only `admin users` of the share may manage quotas"));
-        }
-        self.quotas()
-    }
+/// The refusal of quotas on another handle, as in Samba.
+pub(crate) fn other_handle() -> Error {
+    Error::because(Status::INVALID_HANDLE, "quotas are queried and set through the quota file only")
 }
 
 /// Explains why the kernel refuses a call of an administrator.
@@ -73,8 +68,14 @@ fn refused(errno: Errno) -> Error {
 }
 
 /// Returns quotas: those of the users of a list, or the next ones of an enumeration.
-pub(crate) async fn query(asked: &QueryInfoRequest<'_>, place: &Place<'_>, disk: &Disk) -> Result<Answer> {
-    let quotas = place.quotas_of_administrator()?;
+pub(crate) async fn query(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    asked: &QueryInfoRequest<'_>,
+    file: &QuotaFile,
+    disk: &Disk,
+) -> Result<Answer> {
+    let quotas = quotas_of(file)?;
     let wanted = QueryQuotaInfo::decode(asked.buffer)?;
     let space = asked.output_buffer_length as usize;
     let mut answer = Answer { bytes: Vec::new(), fixed: 0, more: false };
@@ -93,16 +94,19 @@ pub(crate) async fn query(asked: &QueryInfoRequest<'_>, place: &Place<'_>, disk:
             return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many users in one request"));
         }
         let sids: Vec<Sid> = listed.iter().map(|entry| entry.sid).collect();
+        if sids.len() > MANY {
+            reply.go_async(request)?;
+        }
         disk.ids.expect_sids(&sids).await;
         let mut work = Work::new();
         for sid in sids {
             work.spend(LOOK_UP).await;
             let quota = match owner(&*disk.ids, &sid).await? {
-                Some(of) => Some(quotas.quota(place.op, of).await.map_err(refused)?),
+                Some(of) => Some(quotas.quota(&file.op, of).await.map_err(refused)?),
                 None => None,
             };
+            // [MS-SMB2] 3.3.5.20.4: STATUS_SUCCESS if at least one is returned.
             if !entry(sid, quota.as_ref()).push(&mut chain, &mut out) {
-                answer.more = true;
                 break;
             }
         }
@@ -114,19 +118,22 @@ pub(crate) async fn query(asked: &QueryInfoRequest<'_>, place: &Place<'_>, disk:
             return Err(Error::because(Status::INVALID_PARAMETER, "StartSid is not that of a user"));
         };
         // [MS-SMB2] 3.3.5.20.4: the entries that follow it.
-        place.next.store(u64::from(uid) + 1, Ordering::Relaxed);
+        file.next.store(u64::from(uid) + 1, Ordering::Relaxed);
     } else if wanted.restart_scan {
-        place.next.store(0, Ordering::Relaxed);
+        file.next.store(0, Ordering::Relaxed);
     }
     if space < FileQuotaInformation::FIXED_SIZE + Sid::unix_user(0).size() {
         return Err(Error::new(Status::BUFFER_TOO_SMALL));
     }
     let most = if wanted.return_single { 1 } else { QUOTAS_PER_REQUEST };
-    let Ok(first) = u32::try_from(place.next.load(Ordering::Relaxed)) else {
+    let Ok(first) = u32::try_from(file.next.load(Ordering::Relaxed)) else {
         return Err(Error::new(Status::NO_MORE_ENTRIES));
     };
     let most = most.min(space / FileQuotaInformation::FIXED_SIZE);
-    let users = quotas.users(place.op, first, most).await.map_err(refused)?;
+    if most > MANY {
+        reply.go_async(request)?;
+    }
+    let users = quotas.users(&file.op, first, most).await.map_err(refused)?;
     if users.is_empty() {
         return Err(Error::new(Status::NO_MORE_ENTRIES));
     }
@@ -137,7 +144,7 @@ pub(crate) async fn query(asked: &QueryInfoRequest<'_>, place: &Place<'_>, disk:
         if !entry(sid, Some(&quota)).push(&mut chain, &mut out) {
             break;
         }
-        place.next.store(u64::from(uid) + 1, Ordering::Relaxed);
+        file.next.store(u64::from(uid) + 1, Ordering::Relaxed);
     }
     finished(answer, chain.is_empty(), Status::BUFFER_TOO_SMALL)
 }
@@ -148,9 +155,10 @@ fn finished(answer: Answer, is_empty: bool, otherwise: Status) -> Result<Answer>
 
 /// Returns the user or group that has a SID; `None` for an unknown one.
 async fn owner(ids: &dyn IdMap, sid: &Sid) -> Result<Option<QuotaOwner>> {
-    Ok(sids::id_of(ids, sid).await?.map(|id| match id {
-        UnixId::User(id) | UnixId::Both(id) => QuotaOwner::User(id),
-        UnixId::Group(id) => QuotaOwner::Group(id),
+    Ok(sids::one_id_of(ids, sid).await?.and_then(|id| match id {
+        UnixId::User(id) => Some(QuotaOwner::User(id)),
+        UnixId::Group(id) => Some(QuotaOwner::Group(id)),
+        UnixId::Both(_) => None,
     }))
 }
 
@@ -190,9 +198,14 @@ fn limits_from_wire(threshold: u64, limit: u64) -> Result<QuotaLimits> {
 }
 
 /// Sets limits of users and groups. All are checked before the first one is set.
-pub(crate) async fn set(asked: &SetInfoRequest<'_>, open: &Open, place: &Place<'_>, disk: &Disk) -> Result<()> {
-    let quotas = place.quotas_of_administrator()?;
-    may_change(open)?;
+async fn set(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    asked: &SetInfoRequest<'_>,
+    file: &QuotaFile,
+    disk: &Disk,
+) -> Result<()> {
+    let quotas = quotas_of(file)?;
     if asked.buffer.is_empty() {
         return Err(Error::because(Status::INVALID_PARAMETER, "no quotas"));
     }
@@ -200,6 +213,9 @@ pub(crate) async fn set(asked: &SetInfoRequest<'_>, open: &Open, place: &Place<'
     let listed = listed.collect::<proto::bytes::Result<Vec<_>>>()?;
     if listed.len() > QUOTA_SIDS_MAX {
         return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many users in one request"));
+    }
+    if listed.len() > MANY {
+        reply.go_async(request)?;
     }
     disk.ids.expect_sids(&listed.iter().map(|entry| entry.sid).collect::<Vec<_>>()).await;
     let mut changes = Vec::new();
@@ -223,19 +239,39 @@ pub(crate) async fn set(asked: &SetInfoRequest<'_>, open: &Open, place: &Place<'
         }
         changes.push((of, limits));
     }
+    let (user, peer) = (user_of(request)?, request.connection.peer.remote);
+    let (user, share) = (&user.name, &disk.share.name);
     for (of, limits) in changes.into_iter().filter(|(of, _)| !of.is_root()) {
         work.spend(LOOK_UP).await;
-        quotas.set_quota(place.op, of, limits).await.map_err(refused)?;
-        tracing::info!(share = disk.share.name, ?of, ?limits, "an administrator has set a quota");
+        quotas.set_quota(&file.op, of, limits).await.map_err(refused)?;
+        tracing::info!(user, %peer, share, ?of, ?limits, "an administrator has set a quota");
     }
     Ok(())
 }
 
-fn may_change(open: &Open) -> Result<()> {
-    if open.granted.contains(AccessMask::FILE_WRITE_DATA) {
-        return Ok(());
+fn user_of(request: &Request<'_>) -> Result<Arc<User>> {
+    request.session()?.user().ok_or(Error::new(Status::USER_SESSION_DELETED))
+}
+
+/// Sets quotas, or the rules for them.
+pub(crate) async fn change(
+    request: &Request<'_>,
+    reply: &mut Reply,
+    asked: &SetInfoRequest<'_>,
+    (open, file): (&Open, &QuotaFile),
+    disk: &Disk,
+) -> Result<()> {
+    if disk.read_only {
+        return Err(disk.refusal());
     }
-    Err(Error::because(Status::ACCESS_DENIED, "the handle was not opened for writing"))
+    if !open.granted.contains(AccessMask::FILE_WRITE_DATA) {
+        return Err(Error::because(Status::ACCESS_DENIED, "the handle was not opened for writing"));
+    }
+    match asked.info_type {
+        InfoType::QUOTA => set(request, reply, asked, file, disk).await,
+        InfoType::FILESYSTEM => set_rules(request, asked, file, disk).await,
+        _ => Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the quota file is not a file")),
+    }
 }
 
 /// Returns the rules for the users of the file system; none where it does not count. The right to know the default
@@ -266,13 +302,21 @@ pub(crate) fn control(rules: &QuotaRules) -> Answer {
     Answer::fixed(encoded(|out| information.encode(out)))
 }
 
+/// Returns why information about a file system cannot be set through a handle other than the quota file.
+pub(crate) fn no_rules_here(class: FsInformationClass) -> Error {
+    if class == FsInformationClass::CONTROL { other_handle() } else { not_settable() }
+}
+
+fn not_settable() -> Error {
+    Error::because(Status::NOT_SUPPORTED, "this information about a file system cannot be set")
+}
+
 /// Sets information about the file system: the rules for quotas.
-pub(crate) async fn set_file_system(asked: &SetInfoRequest<'_>, open: &Open, place: &Place<'_>) -> Result<()> {
+async fn set_rules(request: &Request<'_>, asked: &SetInfoRequest<'_>, file: &QuotaFile, disk: &Disk) -> Result<()> {
     if FsInformationClass(asked.file_info_class) != FsInformationClass::CONTROL {
-        return Err(Error::because(Status::NOT_SUPPORTED, "this information about a file system cannot be set"));
+        return Err(not_settable());
     }
-    let quotas = place.quotas_of_administrator()?;
-    may_change(open)?;
+    let quotas = quotas_of(file)?;
     if asked.buffer.len() < FileFsControlInformation::SIZE {
         return Err(Error::new(Status::INFO_LENGTH_MISMATCH));
     }
@@ -283,8 +327,15 @@ pub(crate) async fn set_file_system(asked: &SetInfoRequest<'_>, open: &Open, pla
     let counted = enforced || flags.contains(FileSystemControlFlags::QUOTA_TRACK);
     let defaults = limits_from_wire(wanted.default_quota_threshold, wanted.default_quota_limit)?;
     let rules = QuotaRules { counted, enforced, defaults };
-    quotas.set_rules(place.op, rules).await.map_err(refused)?;
-    tracing::info!(?rules, "an administrator has set the rules for quotas");
+    let (user, peer) = (user_of(request)?, request.connection.peer.remote);
+    let (user, share) = (&user.name, &disk.share.name);
+    quotas.set_rules(&file.op, rules).await.map_err(|errno| match errno {
+        Errno::OPNOTSUPP => {
+            Error::because(Status::NOT_SUPPORTED, "the file system cannot change these rules while it is mounted")
+        }
+        errno => refused(errno),
+    })?;
+    tracing::info!(user, %peer, share, ?rules, "an administrator has set the rules for quotas");
     Ok(())
 }
 

@@ -169,6 +169,7 @@ operations! {
     OFFLOAD_READ_RECV = "offload_read_recv",
     OFFLOAD_WRITE_SEND = "offload_write_send",
     OFFLOAD_WRITE_RECV = "offload_write_recv",
+    SET_QUOTA = "set_quota",
     ],
     accepted: [
     "aio_force", "audit_file", "brl_lock_windows", "brl_unlock_windows", "chdir", "connectpath", "create_dfs_pathat",
@@ -180,7 +181,7 @@ operations! {
     "getlock", "getwd", "getxattrat_recv", "getxattrat_send", "is_offline", "lchown", "linux_setlease", "lock",
     "lseek", "lstat", "mknodat", "ntimes", "open", "parent_pathname", "pread", "pwrite", "read", "read_dfs_pathat",
     "readdir", "readlinkat", "realpath", "recvfile", "removexattr", "rewinddir", "seekdir", "sendfile",
-    "set_compression", "set_offline", "set_quota", "snap_check_path", "snap_create", "snap_delete", "stat", "statvfs",
+    "set_compression", "set_offline", "snap_check_path", "snap_create", "snap_delete", "stat", "statvfs",
     "strict_lock_check", "symlinkat", "sys_acl_blob_get_fd", "sys_acl_delete_def_fd", "sys_acl_get_fd",
     "sys_acl_set_fd", "telldir", "translate_name", "write",
     ]

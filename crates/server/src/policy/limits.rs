@@ -94,10 +94,10 @@ pub(crate) const SPOOL_DIRECTORIES_MAX: usize = 4_096;
 pub const LISTED_JOBS_MAX: usize = 10_000;
 
 /// Maximum number of users and groups whose quotas one request may name. Each takes a look-up of an account.
-pub(crate) const QUOTA_SIDS_MAX: usize = 1_024;
+pub(crate) const QUOTA_SIDS_MAX: usize = 256;
 
 /// Quotas that one request of an enumeration returns at most. The client asks again for the next ones.
-pub(crate) const QUOTAS_PER_REQUEST: usize = 512;
+pub(crate) const QUOTAS_PER_REQUEST: usize = 128;
 
 /// Maximum number of queues of the print system.
 pub const QUEUES_MAX: usize = 4_096;

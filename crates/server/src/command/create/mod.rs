@@ -84,7 +84,8 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     }
     if quota::is_meant(asked.name) {
         let done = quota::open(request, reply, tree, disk, &asked).await;
-        return done.inspect_err(|error| audit::not_opened(disk, &asked, error));
+        audit::quota_file_opened(disk, &asked, &done);
+        return done;
     }
     let contexts = Contexts::decode(&asked)?;
     if contexts.durable.reconnects() {

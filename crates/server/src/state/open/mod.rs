@@ -117,8 +117,6 @@ pub struct FileOpen {
     pub(crate) bytes_read: AtomicU64,
     /// The bytes that were written through it, if its share has an audit.
     pub(crate) bytes_written: AtomicU64,
-    /// `Open.CurrentQuotaIndex`: the uid at which the enumeration continues; above all uids at its end.
-    pub(crate) quota_index: AtomicU64,
     /// `Open.CurrentEaIndex`, counted from 0: the extended attribute at which the next query continues.
     pub ea_index: AtomicUsize,
     /// Bytes that the opener asked to reserve; reported as `AllocationSize` if the file takes less.
@@ -286,7 +284,6 @@ impl FileOpen {
             position: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
-            quota_index: AtomicU64::new(0),
             ea_index: AtomicUsize::new(0),
             asked_allocation: AtomicU64::new(0),
             sticky: StickyTimes::default(),
