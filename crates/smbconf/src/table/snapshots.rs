@@ -8,6 +8,7 @@ use server::policy::snapshots::{Automatic, Format, Prefix, Schedule, Snapshots, 
 use super::fold_name;
 use super::share::VFS_OBJECTS;
 use super::{BOOL, Kind, PATH, Parameter, TEXT, share};
+use crate::problem::{Code, warning};
 use crate::reader::{Reader, ValueReader};
 use crate::regular_expression::RegularExpression;
 use crate::share::modules::are_asked_for;
@@ -105,6 +106,11 @@ fn automatic(value: &ValueReader<'_>) -> Option<Automatic> {
 
 /// `frevo:snapshot schedule`.
 fn schedule(value: &ValueReader<'_>) -> Schedule {
+    if value.is_set_in_share() && value.section.share.is_some_and(|share| fold_name(&share.name) == "homes") {
+        let message = format!("`{}` has no effect in [homes]: no snapshots are created for it", value.name());
+        let remedy = "set it in a share of the directory above all home directories";
+        value.report(warning(Code::WrongSection, message).remedy(remedy));
+    }
     Schedule::parse(&value.choice()).unwrap_or_else(|part| {
         value.bad_value(&part, "hourly, daily, weekly, monthly or yearly, each with a number up to 10000");
         Schedule::default()

@@ -236,3 +236,16 @@ fn versions_are_found_if_the_share_asks_for_it() {
         ["a", "b", "c", "d"].map(|name| loaded.policy.shares[name].automatic_snapshots.is_some()).into();
     assert_eq!(found, [false, true, true, false]);
 }
+
+#[test]
+fn a_schedule_of_snapshots_in_homes_is_reported() {
+    for (text, reported) in [
+        ("[homes]\nfrevo:snapshot schedule = daily 7\n", true),
+        ("[global]\nfrevo:snapshot schedule = daily 7\n[homes]\n", false),
+        ("[x]\npath = @DIR@/x\nfrevo:snapshot schedule = daily 7\n[homes]\n", false),
+    ] {
+        let (loaded, _directory) = loaded(text);
+        let found = loaded.warnings.0.iter().any(|problem| problem.message.contains("no snapshots are created"));
+        assert_eq!(found, reported, "{text}: {}", loaded.warnings);
+    }
+}

@@ -22,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("snapshots.pruned_on_btrfs", pruned_on_btrfs).needs_root().frevo_only(),
     Case::new("snapshots.kept_for_all_shares", kept_for_all_shares).needs_root().frevo_only(),
     Case::new("snapshots.of_the_share_itself", of_the_share_itself).needs_root().frevo_only(),
+    Case::new("snapshots.removed_with_an_open_file", removed_with_an_open_file).needs_root().frevo_only(),
 ];
 
 const FIRST: &str = "@GMT-2015.10.31-19.40.30";
@@ -336,6 +337,45 @@ fn of_the_share_itself(fixture: &mut Fixture) -> Result<()> {
         chown(&top, Some(alice), None)?;
         let done = frevo_snapshot(&server, &["create", "part", "--dry-run"])?;
         ensure!(done[0]["warnings"].to_string().contains("does not belong to root"), "{done}");
+        Ok(())
+    })
+}
+
+/// A new snapshot gets the device number of one that was removed. A client that has a file in the latter open sees the
+/// new one.
+fn removed_with_an_open_file(fixture: &mut Fixture) -> Result<()> {
+    on_btrfs(fixture, |fixture, point| {
+        let top = point.join("open");
+        btrfs(&["subvolume", "create"], &top)?;
+        fs::create_dir(top.join(".snapshots"))?;
+        let template = format!("[global]\n@TARGET@\n[open]\n\tpath = {}\n\tfrevo:snapshots = auto\n", top.display());
+        let server = fixture.environment.start("open", &template)?;
+        let old = "@GMT-2016.01.01-00.00.00";
+        file::owned(fixture, &top.join("file"), "old", &ALICE, 0o644)?;
+        btrfs(
+            &["subvolume", "snapshot", "-r", top.to_str().context("a UTF-8 path")?],
+            &top.join(".snapshots").join(old),
+        )?;
+        file::owned(fixture, &top.join("file"), "new", &ALICE, 0o644)?;
+        let fetched = fixture.local("open")?.join("fetched");
+        let (at, to) = (top.join(".snapshots"), fetched.display());
+        // smbclient executes this program as its pager.
+        let change = fixture.local("open")?.join("change");
+        let text = format!(
+            "#!/bin/sh\nset -e\nbtrfs subvolume delete {0}/{old}\nbtrfs subvolume snapshot -r {1} {0}/{FIRST}\n",
+            at.display(),
+            top.display()
+        );
+        fs::write(&change, text)?;
+        fs::set_permissions(&change, fs::Permissions::from_mode(0o755))?;
+        let commands = format!("open {old}/file; more {old}/file; get {FIRST}/file {to}; get {old}/file /dev/null");
+        let mut client = fixture.smbclient().server(&server).share("open").command(&commands);
+        let output = client.env("PAGER", &change).output()?;
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        ensure!(said.contains("open file"), "the file was not opened: {said}");
+        let content = fs::read_to_string(&fetched).with_context(|| said.clone())?;
+        ensure!(content == "new", "{content:?}: {said}");
+        ensure!(said.contains("NT_STATUS_OBJECT_NAME_NOT_FOUND"), "the removed snapshot is shown: {said}");
         Ok(())
     })
 }
