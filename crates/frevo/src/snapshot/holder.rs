@@ -2,7 +2,7 @@
 //!
 //! A name is recorded before its snapshot is created, and btrfs creates a snapshot in one step. So a process that is
 //! killed leaves at most a recorded name without a snapshot, which the next run drops. Only a snapshot that is
-//! recorded, read-only, and taken of the recorded subvolume is ever removed.
+//! recorded, read-only, and taken of the present subvolume is ever removed.
 //!
 //! Everything is found from the open subvolume, and no link is followed, because users may own the directories there,
 //! and may exchange the names in them.
@@ -27,28 +27,29 @@ const RECORD: &str = ".frevo-snapshots";
 const NEW_RECORD: &str = ".frevo-snapshots.new";
 /// Locked by a run. Only root can open it, so no one else can lock it.
 const LOCK: &str = ".frevo-snapshots.lock";
-/// A record of more bytes is not one.
-const RECORD_MAX: u64 = 4 << 20;
+/// A record of more bytes is not one. All periods of a schedule together keep 50,000 snapshots, with 91 bytes each.
+const RECORD_MAX: u64 = 16 << 20;
 const MODE: u32 = 0o755;
+/// The mode of a new `.snapshots` until it is known to be empty. A default ACL that it inherits permits no more. No one
+/// sets this mode otherwise, so it also shows which directory this program created.
+const NEW_MODE: u32 = 0o100;
 
 impl Source {
     /// Opens `.snapshots` and waits for no one; `None` if it does not exist and `make` is not set.
     pub(super) fn holder(&self, make: bool) -> Result<Option<Holder<'_>>> {
         let path = self.path.join(NAME);
         let open = || rustix::fs::openat(&self.directory, NAME, DIRECTORY, Mode::empty());
-        let directory = match open() {
+        let (directory, is_created) = match open() {
             Err(Errno::NOENT) if !make => return Ok(None),
             Err(Errno::NOENT) => {
                 // A subvolume of its own is not part of the snapshots.
-                let umask = rustix::process::umask(Mode::from_raw_mode(0o777 & !MODE));
+                let umask = rustix::process::umask(Mode::from_raw_mode(0o777 & !NEW_MODE));
                 let created = btrfs::create(&self.directory, &CString::new(NAME)?);
                 rustix::process::umask(umask);
                 created.with_context(|| format!("cannot create {}; run this command as root", path.display()))?;
-                let directory = open().with_context(|| format!("cannot open {}", path.display()))?;
-                self.prepare(&directory).with_context(|| format!("cannot use the new {}", path.display()))?;
-                directory
+                (open().with_context(|| format!("cannot open {}", path.display()))?, true)
             }
-            found => found.with_context(|| format!("cannot open {}; it must be a directory", path.display()))?,
+            found => (found.with_context(|| format!("cannot open {}; it must be a directory", path.display()))?, false),
         };
         if btrfs::is_placeholder(&directory)? {
             bail!(
@@ -57,23 +58,29 @@ impl Source {
                 path.display()
             );
         }
-        if !is_of_root(&rustix::fs::fstat(&directory)?) {
+        let status = rustix::fs::fstat(&directory)?;
+        if !is_of_root(&status) {
             bail!("{0} may be changed by others than root; run `chown root {0}` and `chmod go-w {0}`", path.display());
+        }
+        // A run that was killed may have left it.
+        let is_new = status.st_mode & 0o777 & !NEW_MODE == 0;
+        if is_new && !make {
+            return Ok(None);
+        }
+        if is_new || is_created {
+            self.prepare(&directory).with_context(|| format!("cannot use the new {}", path.display()))?;
         }
         Ok(Some(Holder { source: self, path, directory }))
     }
 
     /// Sets the mode of a new `.snapshots`. A user may have exchanged it with another directory, whose mode must stay.
     fn prepare(&self, directory: &OwnedFd) -> Result<()> {
-        let check = || -> Result<()> {
-            let is_own = rustix::fs::fstat(directory)?.st_uid == 0 && btrfs::is_root(directory)?;
-            let Subvolume { uuid, parent, read_only } = btrfs::describe(directory)?;
-            if !is_own || uuid == self.uuid || parent != Uuid::default() || read_only || !is_empty(directory)? {
-                bail!("another directory has taken its place, or it is not empty; remove it and repeat the command");
-            }
-            Ok(())
-        };
-        check()?;
+        let status = rustix::fs::fstat(directory)?;
+        let is_own = status.st_uid == 0 && status.st_mode & 0o777 & !NEW_MODE == 0 && btrfs::is_root(directory)?;
+        let Subvolume { uuid, parent, read_only } = btrfs::describe(directory)?;
+        if !is_own || uuid == self.uuid || parent != Uuid::default() || read_only {
+            bail!("another directory has taken its place; move it away and repeat the command");
+        }
         // A default ACL of the directory above was inherited.
         for list in ["system.posix_acl_default", "system.posix_acl_access"] {
             match rustix::fs::fremovexattr(directory, list) {
@@ -81,9 +88,15 @@ impl Source {
                 Err(error) => return Err(error).context("cannot remove its ACL"),
             }
         }
+        // From now on only root can create names. With another mode these would be trusted, so it is set last.
+        if !is_empty(directory)? {
+            bail!(
+                "its mode is that of a new directory, and it is not empty; run `chmod 755` on it if root has created \
+                 all names in it, else move it away and repeat the command"
+            );
+        }
         rustix::fs::fchmod(directory, Mode::from_raw_mode(MODE))?;
-        // The ACL may have let others create names until now.
-        check()
+        Ok(())
     }
 }
 
@@ -95,10 +108,27 @@ pub(super) struct Holder<'a> {
 }
 
 /// The recorded snapshots that exist, each the oldest first.
+#[derive(Default)]
 pub(super) struct Recorded {
+    /// Those of the present subvolume.
     pub(super) taken: Vec<Taken>,
+    /// Those of a subvolume that the present one has replaced (a rollback). They are not removed.
+    pub(super) former: Vec<Taken>,
     /// Those that somebody has made writable. They may have been changed, and are not removed.
     pub(super) writable: Vec<Taken>,
+    /// Those that cannot be examined, with the reason.
+    pub(super) unexamined: Vec<(Taken, String)>,
+}
+
+impl Recorded {
+    /// Returns what is to be recorded, in order.
+    fn all(self) -> Vec<Taken> {
+        let unexamined = self.unexamined.into_iter().map(|(entry, _)| entry);
+        let mut all: Vec<Taken> =
+            self.taken.into_iter().chain(self.former).chain(self.writable).chain(unexamined).collect();
+        all.sort_unstable();
+        all
+    }
 }
 
 /// What a recorded name leads to.
@@ -137,26 +167,36 @@ impl Holder<'_> {
 
     /// Returns the recorded snapshots that exist.
     pub(super) fn recorded(&self) -> Result<Recorded> {
-        let (mut taken, mut writable) = (Vec::new(), Vec::new());
-        for entry in self.record()? {
-            match self.find(&entry)? {
-                Found::Own(own) => taken.push(Taken { own: Some(own), ..entry }),
-                Found::Writable(own) => writable.push(Taken { own: Some(own), ..entry }),
-                Found::Other => {}
+        let mut found = Recorded::default();
+        let mut record = self.record()?;
+        record.sort_unstable();
+        record.dedup();
+        for entry in record {
+            match self.find(&entry) {
+                Ok(Found::Own(own)) if entry.of == self.source.uuid => {
+                    found.taken.push(Taken { own: Some(own), ..entry });
+                }
+                Ok(Found::Own(own)) => found.former.push(Taken { own: Some(own), ..entry }),
+                Ok(Found::Writable(own)) => found.writable.push(Taken { own: Some(own), ..entry }),
+                Ok(Found::Other) => {}
+                Err(error) => {
+                    let why = format!("cannot examine {}: {error:#}", self.path.join(&entry.name).display());
+                    found.unexamined.push((entry, why));
+                }
             }
         }
-        for list in [&mut taken, &mut writable] {
-            list.sort_unstable();
+        // Before and after its UUID was added, an entry is the same one.
+        for list in [&mut found.taken, &mut found.former, &mut found.writable] {
             list.dedup();
         }
-        Ok(Recorded { taken, writable })
+        Ok(found)
     }
 
     /// Looks up the snapshot that was recorded.
     fn find(&self, entry: &Taken) -> Result<Found> {
         let directory = match rustix::fs::openat(&self.directory, entry.name.as_str(), DIRECTORY, Mode::empty()) {
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(Found::Other),
-            found => found.with_context(|| format!("cannot open {}", self.path.join(&entry.name).display()))?,
+            found => found?,
         };
         if !btrfs::is_root(&directory)? {
             return Ok(Found::Other);
@@ -194,8 +234,7 @@ impl Lock<'_> {
         let name = String::from_utf8(Format::token().name(moment, None))?;
         let mut new = Taken { moment, name, of: holder.source.uuid, own: None };
         let path = holder.path.join(&new.name);
-        let Recorded { taken: mut all, writable } = holder.recorded()?;
-        all.extend(writable);
+        let mut all = holder.recorded()?.all();
         // An entry of this name that exists belongs to someone else, and must not be recorded.
         let exists = rustix::fs::statat(&holder.directory, new.name.as_str(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
         if !matches!(exists, Err(Errno::NOENT)) {
@@ -206,7 +245,8 @@ impl Lock<'_> {
         let name = CString::new(new.name.as_str())?;
         let created = btrfs::create_snapshot(&holder.directory, &name, holder.source.directory.as_fd());
         created.with_context(|| format!("cannot create {}", path.display()))?;
-        let Found::Own(own) = holder.find(&new)? else { bail!("{} is not the new snapshot", path.display()) };
+        let found = holder.find(&new).with_context(|| format!("cannot examine {}", path.display()))?;
+        let Found::Own(own) = found else { bail!("{} is not the new snapshot", path.display()) };
         new.own = Some(own);
         Ok(new)
     }
@@ -215,7 +255,8 @@ impl Lock<'_> {
     pub(super) fn remove(&self, taken: &Taken) -> Result<()> {
         let holder = self.holder;
         let path = holder.path.join(&taken.name);
-        if !matches!(holder.find(taken)?, Found::Own(_)) {
+        let found = holder.find(taken).with_context(|| format!("cannot examine {}", path.display()))?;
+        if taken.of != holder.source.uuid || !matches!(found, Found::Own(_)) {
             bail!("{} is not the snapshot that was recorded; it is kept", path.display());
         }
         let destroyed = btrfs::destroy(&holder.directory, &CString::new(taken.name.as_str())?);
@@ -225,9 +266,7 @@ impl Lock<'_> {
     /// Drops names from the record whose snapshots no longer exist, and adds the UUIDs of new ones.
     pub(super) fn tidy(&self) -> Result<()> {
         let before = self.holder.record()?;
-        let Recorded { taken: mut all, writable } = self.holder.recorded()?;
-        all.extend(writable);
-        all.sort_unstable();
+        let all = self.holder.recorded()?.all();
         if all == before { Ok(()) } else { self.write(&all) }
     }
 
@@ -235,6 +274,12 @@ impl Lock<'_> {
     fn write(&self, all: &[Taken]) -> Result<()> {
         let holder = self.holder;
         let text: String = all.iter().map(Taken::line).collect();
+        if text.len() as u64 > RECORD_MAX {
+            bail!(
+                "{} would be longer than {RECORD_MAX} bytes; remove snapshots with `btrfs subvolume delete`",
+                holder.path.join(RECORD).display()
+            );
+        }
         let replace = || -> io::Result<()> {
             match rustix::fs::unlinkat(&holder.directory, NEW_RECORD, rustix::fs::AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}

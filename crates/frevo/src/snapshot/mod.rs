@@ -23,7 +23,7 @@ use server::policy::snapshots::Schedule;
 use server::policy::{Share, Storage};
 use smbconf::added::Added;
 use smbconf::host::Host;
-use smbconf::{Loaded, Sources};
+use smbconf::{Code, Loaded, Problem, Severity, Sources};
 
 use self::holder::{Holder, Lock, Recorded};
 use self::record::Taken;
@@ -34,8 +34,9 @@ use crate::table::table;
 ///
 /// A share with `frevo:snapshots = auto` shows them. `frevo:snapshot schedule` says how many are kept. Several shares
 /// in one subvolume have the same snapshots, and what any of them wants to keep is kept. Only snapshots that this
-/// command created are ever removed, and never the newest. None is removed while a share has an error in the
-/// configuration, or has a schedule and its subvolume is not found.
+/// command created are ever removed, and never the newest. None is removed while `frevo check` fails for the
+/// configuration, the configuration includes files that are missing or depend on the session, or the subvolume of a
+/// share with a schedule is not found.
 #[derive(Args, Debug)]
 pub struct SnapshotArgs {
     #[command(subcommand)]
@@ -127,6 +128,7 @@ pub fn run(args: SnapshotArgs) -> Result<ExitCode> {
     let named = named(&loaded, &options.shares)?;
     let is_chosen = |name: &str| named.is_empty() || named.iter().any(|share| share.name == name);
     let (volumes, unknown) = volumes(&loaded, &named);
+    let doubt = doubt(&loaded);
     let mut done = Vec::new();
     // Whatever was named, a share that is not known may be one of the same subvolume, so nothing can be removed.
     for (share, why) in unknown.iter().filter(|(share, _)| task.removes() || is_chosen(share)) {
@@ -141,7 +143,7 @@ pub fn run(args: SnapshotArgs) -> Result<ExitCode> {
             schedule: volume.schedule.to_string(),
             ..Done::default()
         };
-        let work = Work { task, volume, now, dry_run: options.dry_run, unknown: &unknown };
+        let work = Work { task, volume, now, dry_run: options.dry_run, unknown: &unknown, doubt: doubt.as_deref() };
         if let Err(error) = work.perform(&mut result) {
             result.errors.push(format!("{error:#}"));
         }
@@ -178,7 +180,8 @@ fn volumes<'a>(loaded: &'a Loaded, named: &[&'a Share]) -> (Vec<Volume<'a>>, Unk
     let mut volumes = Vec::<Volume<'_>>::new();
     for share in loaded.policy.shares.values().map(|share| &**share) {
         let is_named = named.iter().any(|named| named.name == share.name);
-        let is_scheduled = !share.snapshot_schedule.is_empty() && share.printing.is_none();
+        let is_elsewhere = share.path.as_os_str().is_empty() && !share.dfs.proxy.is_empty();
+        let is_scheduled = !share.snapshot_schedule.is_empty() && share.printing.is_none() && !is_elsewhere;
         if faulty.contains(&*share.name) || !is_scheduled && !is_named {
             continue;
         }
@@ -194,6 +197,33 @@ fn volumes<'a>(loaded: &'a Loaded, named: &[&'a Share]) -> (Vec<Volume<'a>>, Unk
         }
     }
     (volumes, unknown)
+}
+
+/// Returns why shares or schedules may be missing from the configuration as it was read. Then snapshots that they need
+/// could be removed.
+fn doubt(loaded: &Loaded) -> Option<String> {
+    if loaded.policy.sessions.is_some() {
+        let why =
+            "the configuration includes files that depend on the session, whose shares and schedules are not known";
+        return Some(format!("{why}; include files with fixed names instead"));
+    }
+    let problem = loaded.warnings.0.iter().find(|problem| problem.fails_check() || is_unread(problem))?;
+    let place = problem.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+    Some(format!(
+        "the configuration has a problem; run `frevo check` and correct it: {place}{}",
+        problem.full_message()
+    ))
+}
+
+/// Returns whether the problem is that shares were not read.
+fn is_unread(problem: &Problem) -> bool {
+    let asks_for_shares = ["include", "registry shares", "config backend"];
+    let is_of_shares = match problem.code {
+        Code::IncludeMissing | Code::Unreadable | Code::DuplicateShare => true,
+        Code::NotServed => asks_for_shares.iter().any(|name| name.eq_ignore_ascii_case(&problem.subject)),
+        _ => false,
+    };
+    is_of_shares && problem.severity != Severity::Note
 }
 
 fn source(share: &Share) -> Result<Source> {
@@ -213,6 +243,8 @@ struct Work<'a> {
     now: i64,
     dry_run: bool,
     unknown: &'a Unknown,
+    /// Why any share or schedule may be missing.
+    doubt: Option<&'a str>,
 }
 
 impl Work<'_> {
@@ -226,31 +258,47 @@ impl Work<'_> {
             return Ok(());
         };
         let lock = if task == Task::List || dry_run { None } else { Some(holder.lock()?) };
-        let Recorded { mut taken, writable } = holder.recorded()?;
-        for entry in writable {
+        let Recorded { mut taken, former, writable, unexamined } = holder.recorded()?;
+        // One that was made writable is not trusted, but is of its period.
+        let of_this = writable.iter().filter(|entry| entry.of == volume.source.uuid);
+        let existing: Vec<&Taken> = taken.iter().chain(of_this).collect();
+        let newest = existing.iter().max().map(|newest| (*newest).clone());
+        let moments: Vec<i64> = existing.into_iter().map(|entry| entry.moment).collect();
+        for entry in &writable {
             done.errors.push(format!(
                 "{} is no longer read-only, so somebody may have changed it; it is not removed. `btrfs property set` \
                  makes it read-only, `btrfs subvolume delete` removes it",
                 holder.path.join(&entry.name).display()
             ));
-            done.kept.push(entry.name);
         }
+        for (_, why) in &unexamined {
+            done.errors.push(format!("{why}; it is not removed"));
+        }
+        let unexamined = unexamined.into_iter().map(|(entry, _)| entry);
+        done.kept.extend(former.into_iter().chain(writable).chain(unexamined).map(|entry| entry.name));
         if task == Task::List {
             done.kept.extend(taken.into_iter().map(|taken| taken.name));
             return Ok(());
         }
-        check_clock(&taken, &holder, now)?;
+        if let Some(newest) = newest {
+            check_clock(&newest, &holder, now)?;
+        }
+        let is_new = self.wants_new(&moments);
         let mut moments: Vec<i64> = taken.iter().map(|taken| taken.moment).collect();
-        if self.wants_new(&moments) {
+        if is_new {
             self.warn(done);
-            moments.push(now);
-            match &lock {
-                None => done.created = Some("(a snapshot)".to_owned()),
-                Some(lock) => {
-                    let new = lock.create(now)?;
+            match lock.as_ref().map(|lock| lock.create(now)) {
+                None => {
+                    moments.push(now);
+                    done.created = Some("(a snapshot)".to_owned());
+                }
+                Some(Ok(new)) => {
+                    moments.push(now);
                     done.created = Some(new.name.clone());
                     taken.push(new);
                 }
+                // Without space, removal of the others is all the more necessary.
+                Some(Err(error)) => done.errors.push(format!("{error:#}")),
             }
         }
         let kept = match task {
@@ -286,15 +334,23 @@ impl Work<'_> {
         }
     }
 
+    /// Returns why nothing can be removed.
+    fn hindrance(&self) -> Option<String> {
+        let shares: Vec<&str> = self.unknown.iter().map(|(share, _)| &**share).collect();
+        let unknown = (!shares.is_empty()).then(|| {
+            format!(
+                "these shares may need the snapshots: {}; correct them, or remove their `frevo:snapshot schedule`",
+                shares.join(", ")
+            )
+        });
+        let all: Vec<String> = unknown.into_iter().chain(self.doubt.map(str::to_owned)).collect();
+        (!all.is_empty()).then(|| all.join("; also, "))
+    }
+
     /// Removes what the schedule does not keep. One that cannot be removed does not prevent removal of the others.
     fn remove(&self, superfluous: Vec<Taken>, lock: Option<&Lock<'_>>, done: &mut Done) {
-        if !superfluous.is_empty() && !self.unknown.is_empty() {
-            let shares: Vec<&str> = self.unknown.iter().map(|(share, _)| &**share).collect();
-            done.errors.push(format!(
-                "nothing was removed, because these shares may need the snapshots: {}; correct them, or remove their \
-                 `frevo:snapshot schedule`",
-                shares.join(", ")
-            ));
+        if let Some(why) = self.hindrance().filter(|_| !superfluous.is_empty()) {
+            done.errors.push(format!("nothing was removed, because {why}"));
             done.kept.extend(superfluous.into_iter().map(|taken| taken.name));
             return;
         }
@@ -311,15 +367,15 @@ impl Work<'_> {
 }
 
 /// With a clock that was set back, the newest snapshots would look like the oldest.
-fn check_clock(taken: &[Taken], holder: &Holder<'_>, now: i64) -> Result<()> {
-    match taken.iter().max() {
-        Some(newest) if newest.moment > now => bail!(
+fn check_clock(newest: &Taken, holder: &Holder<'_>, now: i64) -> Result<()> {
+    if newest.moment > now {
+        bail!(
             "{} is newer than the present time, so the clock was set back; set the clock, or remove that snapshot with \
              `btrfs subvolume delete`",
             holder.path.join(&newest.name).display()
-        ),
-        _ => Ok(()),
+        );
     }
+    Ok(())
 }
 
 fn show(done: &[Done], task: Task, options: &Options) -> Result<()> {
@@ -354,4 +410,46 @@ fn show(done: &[Done], task: Task, options: &Options) -> Result<()> {
         print!("{}", table(&["shares", "snapshot", ""], &rows));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(shares: &str) -> Loaded {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("smb.conf");
+        let state = dir.path().display();
+        let text = format!("[global]\nstate directory = {state}\n{}", shares.replace("@DIR@", &state.to_string()));
+        std::fs::write(&path, text).expect("there is space");
+        let host = Host::of_process().expect("the user is known");
+        smbconf::load(&path, &host).expect("the server starts with it")
+    }
+
+    #[test]
+    fn nothing_is_removed_while_a_schedule_may_be_missing() {
+        assert_eq!(doubt(&loaded("[one]\npath = @DIR@\nfrevo:snapshot schedule = yearly 9\n")), None);
+        for (text, word) in [
+            ("[one]\npath = @DIR@\nfrevo:snapshot schedul = yearly 9\n", "schedul = yearly 9"),
+            ("[one]\npath = @DIR@\nfrevo:snapshot schedule = yerly 9\n", "yerly"),
+            ("[one]\npath = @DIR@\nyearly 9\n", "yearly 9"),
+            ("include = @DIR@/none.conf\n[one]\npath = @DIR@\n", "none.conf"),
+            ("include = @DIR@/%m.conf\n[one]\npath = @DIR@\n", "session"),
+            ("include = @DIR@/%a.conf\n[one]\npath = @DIR@\n", "%a.conf"),
+        ] {
+            let why = doubt(&loaded(text));
+            assert!(why.as_ref().is_some_and(|why| why.contains(word)), "{text}: {why:?}");
+        }
+    }
+
+    #[test]
+    fn a_share_without_a_directory_has_no_subvolume() {
+        let loaded = loaded("frevo:snapshot schedule = daily 1\n[far]\nmsdfs root = yes\nmsdfs proxy = \\\\a\\b\n");
+        let far = loaded.policy.share("far").expect("it is a share");
+        assert!(!far.snapshot_schedule.is_empty() && far.path.as_os_str().is_empty());
+        let (found, unknown) = volumes(&loaded, &[]);
+        assert!(found.is_empty() && unknown.is_empty(), "{unknown:?}");
+        let (found, unknown) = volumes(&loaded, &[far]);
+        assert!(found.is_empty() && unknown.iter().any(|(_, why)| why.contains("no directory")), "{unknown:?}");
+    }
 }

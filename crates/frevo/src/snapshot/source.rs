@@ -17,6 +17,8 @@ use rustix::io::Errno;
 use super::btrfs::{self, Uuid};
 
 pub(super) const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+/// For a directory on the path, which is not read.
+const COMPONENT: OFlags = DIRECTORY.union(OFlags::PATH);
 /// Permission to write for others than the owner.
 const WRITABLE: u32 = 0o022;
 /// Symbolic links on one path, as many as the kernel follows.
@@ -71,14 +73,20 @@ struct Walked {
 
 /// Opens the directory `path`.
 fn walk(path: &Path) -> Result<Walked> {
-    let root = || rustix::fs::open("/", DIRECTORY, Mode::empty()).context("cannot open /");
+    if path.as_os_str().is_empty() {
+        bail!("the share has no directory on this host; set `path` of the share");
+    }
+    if !path.is_absolute() {
+        bail!("{} is not an absolute path; correct `path` of the share", path.display());
+    }
+    let root = || rustix::fs::open("/", COMPONENT, Mode::empty()).context("cannot open /");
     let mut walked = Walked { directory: root()?, path: PathBuf::from("/") };
     let mut rest = names(path);
     let mut links = 0;
     while let Some(name) = rest.pop() {
         let at = walked.path.join(&name);
         let cannot = || format!("cannot open {}", at.display());
-        match rustix::fs::openat(&walked.directory, &name, DIRECTORY, Mode::empty()) {
+        match rustix::fs::openat(&walked.directory, &name, COMPONENT, Mode::empty()) {
             Err(Errno::LOOP | Errno::NOTDIR) => {
                 links += 1;
                 let target = link(&walked, &name).with_context(cannot)?;
@@ -100,6 +108,8 @@ fn walk(path: &Path) -> Result<Walked> {
             }
         }
     }
+    let opened = rustix::fs::openat(&walked.directory, ".", DIRECTORY, Mode::empty());
+    walked.directory = opened.with_context(|| format!("cannot open {}", walked.path.display()))?;
     Ok(walked)
 }
 
@@ -185,6 +195,11 @@ mod tests {
         assert_eq!(text("real/share/../share"), Ok(top.join("real/share")));
         assert!(text("file").is_err_and(|why| why.contains("not a directory")));
         assert!(text("none").is_err());
+        for (path, why) in [("", "no directory"), (".", "not an absolute path"), ("real/share", "not an absolute path")]
+        {
+            let said = walk(Path::new(path)).err().map(|error| format!("{error:#}")).unwrap_or_default();
+            assert!(said.contains(why), "{path}: {said}");
+        }
         symlink("real", top.join("relative")).expect("the name is not in use");
         symlink(top.join("real"), top.join("absolute")).expect("the name is not in use");
         symlink("loop", top.join("loop")).expect("the name is not in use");

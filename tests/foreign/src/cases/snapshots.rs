@@ -20,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("snapshots.many", many).needs_root().frevo_only(),
     Case::new("snapshots.created_on_btrfs", created_on_btrfs).needs_root().frevo_only(),
     Case::new("snapshots.pruned_on_btrfs", pruned_on_btrfs).needs_root().frevo_only(),
+    Case::new("snapshots.kept_after_a_rollback", kept_after_a_rollback).needs_root().frevo_only(),
     Case::new("snapshots.kept_for_all_shares", kept_for_all_shares).needs_root().frevo_only(),
     Case::new("snapshots.of_the_share_itself", of_the_share_itself).needs_root().frevo_only(),
     Case::new("snapshots.removed_with_an_open_file", removed_with_an_open_file).needs_root().frevo_only(),
@@ -198,6 +199,12 @@ fn pruned_on_btrfs(fixture: &mut Fixture) -> Result<()> {
         fs::create_dir(at.join(&made[0]))?;
         let refused = while_locked(&at.join(".frevo-snapshots.lock"), || frevo_snapshot(&server, &["prune"]))?;
         ensure!(refused.is_err_and(|why| why.to_string().contains("another run")), "two runs at once");
+        // Others could hold such a lock for ever.
+        let set_mode = |mode| fs::set_permissions(at.join(".frevo-snapshots.lock"), fs::Permissions::from_mode(mode));
+        set_mode(0o644)?;
+        let refused = frevo_snapshot(&server, &["prune"]);
+        ensure!(refused.is_err_and(|why| why.to_string().contains("opened by others")), "a lock of others was used");
+        set_mode(0o600)?;
         let dry = frevo_snapshot(&server, &["prune", "--dry-run"])?;
         ensure!(dry[0]["removed"][0] == *made[1] && at.join(&made[1]).exists(), "{dry}");
         // Every user can lock a directory that they can read.
@@ -228,6 +235,55 @@ fn pruned_on_btrfs(fixture: &mut Fixture) -> Result<()> {
         // Others may write to the directory.
         fs::set_permissions(&at, fs::Permissions::from_mode(0o775))?;
         ensure!(frevo_snapshot(&server, &["create"]).is_err(), "a directory of others was used");
+        Ok(())
+    })
+}
+
+/// Snapshots of a subvolume that another has replaced are listed and kept, and do not count.
+fn kept_after_a_rollback(fixture: &mut Fixture) -> Result<()> {
+    on_btrfs(fixture, |fixture, point| {
+        let (top, former) = (point.join("rolled"), point.join("former"));
+        btrfs(&["subvolume", "create"], &top)?;
+        let template =
+            format!("[global]\n@TARGET@\n[rolled]\n\tpath = {}\n\tfrevo:snapshot schedule = yearly 1\n", top.display());
+        let server = fixture.environment.start("rolled", &template)?;
+        let first = frevo_snapshot(&server, &["run"])?;
+        let first = first[0]["created"].as_str().context("nothing was created")?.to_owned();
+        let record = top.join(".snapshots/.frevo-snapshots");
+        let line = fs::read_to_string(&record)?;
+        let parent = line.split_whitespace().nth(1).context("a line without the subvolume")?;
+        btrfs(
+            &["subvolume", "snapshot", "-r", top.to_str().context("a UTF-8 path")?],
+            &top.join(".snapshots").join(FIRST),
+        )?;
+        fs::write(&record, format!("{line}{FIRST} {parent}\n"))?;
+        fs::rename(&top, &former)?;
+        let source = former.join(".snapshots").join(&first);
+        btrfs(&["subvolume", "snapshot", source.to_str().context("a UTF-8 path")?], &top)?;
+        let refused = frevo_snapshot(&server, &["run"]);
+        ensure!(refused.is_err_and(|why| why.to_string().contains("rmdir")), "the placeholder was used");
+        fs::remove_dir(top.join(".snapshots"))?;
+        fs::rename(former.join(".snapshots"), top.join(".snapshots"))?;
+        let listed = frevo_snapshot(&server, &["list"])?;
+        ensure!(listed[0]["kept"] == serde_json::json!([FIRST, first]), "{listed}");
+        // A second has passed if the name of the first is free.
+        let done = std::iter::repeat_with(|| {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            frevo_snapshot(&server, &["run"])
+        })
+        .find(|done| !done.as_ref().is_err_and(|why| why.to_string().contains("wait a second")))
+        .context("it is repeated")??;
+        ensure!(done[0]["created"].is_string() && done[0]["removed"] == serde_json::json!([]), "{done}");
+        for name in [FIRST, &*first] {
+            ensure!(top.join(".snapshots").join(name).exists(), "{name} was removed");
+        }
+        let listed = frevo_snapshot(&server, &["list"])?;
+        ensure!(listed[0]["kept"].as_array().is_some_and(|kept| kept.len() == 3), "{listed}");
+        // One that was changed is still that of its year.
+        let newest = done[0]["created"].as_str().context("nothing was created")?;
+        btrfs_with(&["property", "set", "-ts"], &top.join(".snapshots").join(newest), &["ro", "false"])?;
+        let said = frevo_snapshot(&server, &["run"]).map_or_else(|why| why.to_string(), |done| done.to_string());
+        ensure!(said.contains("no longer read-only") && said.contains("\"created\": null"), "{said}");
         Ok(())
     })
 }
@@ -264,14 +320,17 @@ fn kept_for_all_shares(fixture: &mut Fixture) -> Result<()> {
         configure("path = @TOP@/two\n\tfrevo:snapshot schedule = yearly 9")?;
         let done = snapshot_command(&conf, &["prune", "one"])?;
         ensure!(done[0]["removed"] == serde_json::json!([]), "the other share needs them: {done}");
-        for wrong in [
-            "path = @TOP@/two\n\tfrevo:snapshot schedule = yerly 9",
-            "path = @TOP@/none\n\tfrevo:snapshot schedule = yearly 9",
+        for (wrong, word) in [
+            ("path = @TOP@/two\n\tfrevo:snapshot schedule = yerly 9", "shares may need the snapshots: two"),
+            ("path = @TOP@/none\n\tfrevo:snapshot schedule = yearly 9", "two"),
+            ("path = @TOP@/two\n\tfrevo:snapshot schedul = yearly 9", "schedul = yearly 9"),
+            ("path = @TOP@/two\n\tinclude = @TOP@/none.conf", "none.conf"),
+            ("path = @TOP@/two\n\tinclude = @TOP@/%m.conf", "depend on the session"),
         ] {
             configure(wrong)?;
             let said =
                 snapshot_command(&conf, &["prune", "one"]).map_or_else(|why| why.to_string(), |done| done.to_string());
-            ensure!(said.contains("nothing was removed") && said.contains("two"), "{wrong}: {said}");
+            ensure!(said.contains("nothing was removed") && said.contains(word), "{wrong}: {said}");
             ensure!(old.iter().all(|name| at.join(name).exists()), "{wrong}: something was removed");
         }
         configure("path = @TOP@/two")?;
@@ -327,12 +386,34 @@ fn of_the_share_itself(fixture: &mut Fixture) -> Result<()> {
         // A default ACL would let others write to the directory of the snapshots.
         let acl = Command::new("setfacl").args(["-d", "-m", &format!("u:{alice}:rwx,o::rwx")]).arg(&top).output()?;
         ensure!(acl.status.success(), "{}", String::from_utf8_lossy(&acl.stderr));
+        // Names that another could have created before the directory is complete are not trusted.
+        let at = top.join(".snapshots");
+        btrfs(&["subvolume", "create"], &at)?;
+        fs::write(at.join("name"), "")?;
+        fs::set_permissions(&at, fs::Permissions::from_mode(0o100))?;
+        for _ in 0..2 {
+            let refused = frevo_snapshot(&server, &["create", "part"]);
+            ensure!(refused.is_err_and(|why| why.to_string().contains("not empty")), "names of others were trusted");
+        }
+        // A run that is killed leaves such a directory.
+        fs::remove_file(at.join("name"))?;
+        let listed = frevo_snapshot(&server, &["list", "part"])?;
+        ensure!(listed[0]["kept"] == serde_json::json!([]) && fs::read_dir(&at)?.next().is_none(), "{listed}");
+        frevo_snapshot(&server, &["create", "part"])?;
+        let check = || -> Result<()> {
+            let mode = fs::metadata(&at)?.permissions().mode() & 0o7777;
+            ensure!(mode == 0o755, "the directory has mode {mode:o}");
+            let lists = Command::new("getfacl").args(["--skip-base", "--absolute-names"]).arg(&at).output()?;
+            ensure!(lists.status.success(), "{}", String::from_utf8_lossy(&lists.stderr));
+            ensure!(lists.stdout.is_empty(), "it has an ACL: {}", String::from_utf8_lossy(&lists.stdout));
+            Ok(())
+        };
+        check().context("left by a killed run")?;
+        fs::rename(&at, top.join("aside"))?;
         let done = frevo_snapshot(&server, &["create", "part"])?;
         ensure!(done[0]["warnings"] == serde_json::json!([]), "{done}");
         let version = done[0]["created"].as_str().context("nothing was created")?;
-        let at = top.join(".snapshots");
-        let mode = fs::metadata(&at)?.permissions().mode() & 0o7777;
-        ensure!(mode == 0o755, "the directory has mode {mode:o}");
+        check().context("new")?;
         ensure!(at.join(version).join("alice/file").exists(), "the snapshot is empty");
         chown(&top, Some(alice), None)?;
         let done = frevo_snapshot(&server, &["create", "part", "--dry-run"])?;
