@@ -1,9 +1,10 @@
 //! Quotas of users and groups, by `quotactl`. ext4, XFS and f2fs have them if they were mounted with them.
 //!
-//! The interface is that of XFS, which Linux offers for the others, too, because it shows what is enforced.
+//! Changes use the interface of XFS, which Linux offers for the others, too, because it shows what is enforced.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use backing::executor::{query, unless_cancelled};
@@ -15,7 +16,7 @@ use server::vfs::{Errno, Identity, Kind, Op, Quota, QuotaLimits, QuotaOwner, Quo
 
 use crate::node::Open;
 use crate::root::stat;
-use crate::sys::{self, DiskQuota};
+use crate::sys::{self, DiskQuota, Interface};
 use crate::{errno, identity};
 
 /// `XFS_SUPER_MAGIC`: the only file system that keeps default limits, in the place of root.
@@ -27,30 +28,58 @@ const SET_GROUP_ID: u32 = 0o2000;
 /// How long a [`QuotaCache`] is used before it is renewed.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// Which quotas a file system has, as a worker saw it last. A quota call waits while the file system is frozen, and may
-/// read from the disk, so that no thread that may not wait makes one.
+/// Which quotas a file system has, as a worker saw it last. No thread that may not wait makes a quota call: a call may
+/// read from the disk, and those that [`found`] and changes make wait while the file system is frozen.
 #[derive(Default)]
-pub(crate) struct QuotaCache(Mutex<Option<(u16, Instant)>>);
+pub(crate) struct QuotaCache {
+    seen: Mutex<Seen>,
+    /// Whether the kernel refused to tell a quota to root. `CAP_SYS_ADMIN` of a user namespace is not enough, and a
+    /// process does not get the privilege later.
+    refused: AtomicBool,
+}
+
+/// What a worker saw.
+#[derive(Default)]
+struct Seen {
+    flags: Option<(u16, Instant)>,
+    /// The number of changes. Flags that were read before a change are not noted after it.
+    changes: u64,
+}
 
 impl QuotaCache {
     /// Returns the flags of [`sys::quota_flags`]; `None` to the caller that must have a worker look.
     fn known(&self, now: Instant) -> Option<u16> {
-        let mut seen = self.0.lock();
-        let (flags, until) = (*seen)?;
+        let mut seen = self.seen.lock();
+        let (flags, until) = seen.flags?;
         if now < until {
             return Some(flags);
         }
         // Other callers do with the former flags meanwhile.
-        *seen = Some((flags, now + FRESH));
+        seen.flags = Some((flags, now + FRESH));
         None
     }
 
-    fn note(&self, flags: u16, now: Instant) {
-        *self.0.lock() = Some((flags, now + FRESH));
+    /// Returns the number for [`QuotaCache::note`], before the flags are read.
+    fn changes(&self) -> u64 {
+        self.seen.lock().changes
     }
 
+    fn note(&self, flags: u16, changes: u64, now: Instant) {
+        let mut seen = self.seen.lock();
+        if seen.changes == changes {
+            seen.flags = Some((flags, now + FRESH));
+        }
+    }
+
+    /// To be called after a change.
     fn forget(&self) {
-        *self.0.lock() = None;
+        let mut seen = self.seen.lock();
+        seen.flags = None;
+        seen.changes += 1;
+    }
+
+    fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
     }
 }
 
@@ -63,6 +92,15 @@ fn unsupported(error: Raw) -> Errno {
     match error {
         Raw::NOSYS | Raw::SRCH | Raw::NOTBLK | Raw::NODEV => Errno::OPNOTSUPP,
         error => errno(error),
+    }
+}
+
+/// Like [`unsupported`], for a question that requires no privilege: only a filter of system calls refuses it, and
+/// `INVAL` means that the file system does not know quotas of users.
+fn unknown_flags(error: Raw) -> Errno {
+    match error {
+        Raw::PERM | Raw::INVAL => Errno::OPNOTSUPP,
+        error => unsupported(error),
     }
 }
 
@@ -94,36 +132,74 @@ fn limits_for(id: u32, limits: QuotaLimits) -> DiskQuota {
     DiskQuota::limits(id, units(limits.soft), units(limits.hard))
 }
 
-/// Returns a quota with the identity of the thread.
-fn get(file: BorrowedFd<'_>, of: QuotaOwner) -> Result<Quota> {
-    let (kind, id) = kind_and_id(of);
-    match sys::quota(file, kind, id) {
-        Ok(found) => Ok(quota_of(&found)),
-        // XFS has no record of a user without files. The first file will have the default limits.
-        Err(Raw::NOENT) if of.is_root() => Ok(Quota::default()),
-        Err(Raw::NOENT) => {
-            let (limits, file_limits) = defaults(file, kind)?;
-            Ok(Quota { limits, file_limits, ..Quota::default() })
-        }
-        Err(error) => Err(unsupported(error)),
+/// Reads a quota. ext4 may start a transaction of its journal to read one, which must not happen while it is frozen, so
+/// that the call has to wait. XFS starts none. A file system that is mounted read-only refuses calls that wait.
+fn found(
+    file: BorrowedFd<'_>,
+    ask: impl Fn(Interface) -> rustix::io::Result<DiskQuota>,
+) -> rustix::io::Result<DiskQuota> {
+    if is_xfs(file) {
+        return ask(Interface::Xfs);
+    }
+    match ask(Interface::Generic) {
+        Err(Raw::ROFS) => ask(Interface::Xfs),
+        answer => answer,
     }
 }
 
-/// Returns the default limits of space and of files, which XFS keeps in the place of root's.
-fn defaults(file: BorrowedFd<'_>, kind: u32) -> Result<(QuotaLimits, QuotaLimits)> {
-    let none = QuotaLimits::default();
-    if !is_xfs(file) {
-        return Ok((none, none));
+/// Returns a quota with the identity of the thread.
+fn get(file: BorrowedFd<'_>, of: QuotaOwner) -> Result<Quota> {
+    let (kind, id) = kind_and_id(of);
+    let quota = match found(file, |interface| sys::quota(file, interface, kind, id)) {
+        Ok(found) => quota_of(&found),
+        // XFS has no record of a user without files.
+        Err(Raw::NOENT) => Quota::default(),
+        Err(error) => return Err(unsupported(error)),
+    };
+    if of.is_root() { Ok(quota) } else { Ok(known_defaults(file, kind)?.fill(quota)) }
+}
+
+/// The default limits of a file system.
+#[derive(Default)]
+struct Defaults {
+    space: QuotaLimits,
+    files: QuotaLimits,
+}
+
+impl Defaults {
+    /// Returns the quota as the kernel enforces it: XFS applies the default limits in the place of those that are 0,
+    /// except to root.
+    fn fill(&self, quota: Quota) -> Quota {
+        let fill = |own: QuotaLimits, other: QuotaLimits| QuotaLimits {
+            soft: own.soft.or(other.soft),
+            hard: own.hard.or(other.hard),
+        };
+        Quota { limits: fill(quota.limits, self.space), file_limits: fill(quota.file_limits, self.files), ..quota }
     }
-    match sys::quota(file, kind, 0) {
+}
+
+/// Returns the default limits, which XFS keeps in the place of root's.
+fn defaults(file: BorrowedFd<'_>, kind: u32) -> Result<Defaults> {
+    if !is_xfs(file) {
+        return Ok(Defaults::default());
+    }
+    match sys::quota(file, Interface::Xfs, kind, 0) {
         Ok(mut found) => {
             // Only root itself has none.
             found.id = u32::MAX;
             let quota = quota_of(&found);
-            Ok((quota.limits, quota.file_limits))
+            Ok(Defaults { space: quota.limits, files: quota.file_limits })
         }
-        Err(Raw::NOENT) => Ok((none, none)),
+        Err(Raw::NOENT) => Ok(Defaults::default()),
         Err(error) => Err(unsupported(error)),
+    }
+}
+
+/// Returns the default limits; none if they are unknown, because the process does not have the privilege.
+fn known_defaults(file: BorrowedFd<'_>, kind: u32) -> Result<Defaults> {
+    match defaults(file, kind) {
+        Err(Errno::PERM) => Ok(Defaults::default()),
+        answer => answer,
     }
 }
 
@@ -144,25 +220,31 @@ impl Open {
         // Root may exceed every quota.
         let is_bounded = identity::uid(&who) != 0
             && identity::may_ask_for_quotas()
+            && !open.system.quotas.is_refused()
             && open.known_flags().is_none_or(|flags| flags & (sys::USERS_ENFORCED | sys::GROUPS_ENFORCED) != 0);
         if !is_bounded {
             return query(open, op, move |open| open.space(&who));
         }
         let again = Arc::clone(open);
         let work = move || again.space(&who).map(|space| again.within_quotas(&who, space));
-        open.system.executor.later(op, Lane::Data, unless_cancelled(op, work))
+        open.system.executor.later(op, Lane::Slow, unless_cancelled(op, work))
     }
 
     /// Returns which quotas the file system has, if that is known.
     fn known_flags(&self) -> Option<u16> {
-        // File systems beyond the maximum share an entry.
-        if self.system.mount == 0 { None } else { self.system.quotas.known(Instant::now()) }
+        // File systems beyond the maximum share an entry. Their quotas do not bound free space, which would cost each
+        // query of each of them a worker.
+        if self.system.mount == 0 || !sys::has_quota_calls() {
+            return Some(0);
+        }
+        self.system.quotas.known(Instant::now())
     }
 
     /// Asks the kernel which quotas the file system has.
     fn flags(&self) -> rustix::io::Result<u16> {
+        let changes = self.system.quotas.changes();
         let flags = sys::quota_flags(self.fd());
-        self.system.quotas.note(flags.unwrap_or(0), Instant::now());
+        self.system.quotas.note(flags.unwrap_or(0), changes, Instant::now());
         flags
     }
 
@@ -177,7 +259,16 @@ impl Open {
             return space;
         }
         let wanted = [user, group].into_iter().flatten().filter(|of| !of.is_root());
-        wanted.fold(space, |space, of| get(self.fd(), of).map_or(space, |quota| quota.bound(space)))
+        wanted.fold(space, |space, of| match get(self.fd(), of) {
+            Ok(quota) => quota.bound(space),
+            Err(error) => {
+                // A process that is not root may ask for its own user, and not for every group.
+                if error == Errno::PERM && identity::may_switch() {
+                    self.system.quotas.refused.store(true, Ordering::Relaxed);
+                }
+                space
+            }
+        })
     }
 
     /// Returns the group of a new file: that of a directory with the set-group-ID bit, or the user's.
@@ -190,20 +281,25 @@ impl Open {
 
     fn rules(&self, who: &Arc<Identity>) -> Result<QuotaRules> {
         identity::assume(who)?;
-        let rules = rules_of(self.flags().map_err(unsupported)?);
+        let rules = rules_of(self.flags().map_err(unknown_flags)?);
         if !rules.counted || identity::uid(who) != 0 {
             return Ok(rules);
         }
-        match defaults(self.fd(), sys::USER_QUOTA) {
-            Ok((defaults, _)) => Ok(QuotaRules { defaults, ..rules }),
-            // Without the privilege they are unknown, and setting others fails.
-            Err(Errno::PERM) => Ok(rules),
-            Err(error) => Err(error),
-        }
+        Ok(QuotaRules { defaults: known_defaults(self.fd(), sys::USER_QUOTA)?.space, ..rules })
+    }
+
+    fn is_counted(&self, who: &Arc<Identity>) -> Result<bool> {
+        identity::assume(who)?;
+        Ok(rules_of(self.flags().map_err(unknown_flags)?).counted)
     }
 
     fn set_rules(&self, who: &Arc<Identity>, wanted: QuotaRules) -> Result<()> {
-        let present = self.rules(who)?;
+        identity::assume(who)?;
+        let mut present = rules_of(self.flags().map_err(unknown_flags)?);
+        if present.counted {
+            // Unknown ones cannot be compared.
+            present.defaults = defaults(self.fd(), sys::USER_QUOTA)?.space;
+        }
         if wanted.counted != present.counted || !wanted.counted && wanted != present {
             // Counting begins and ends with a mount.
             return Err(Errno::OPNOTSUPP);
@@ -218,6 +314,8 @@ impl Open {
             let changed = sys::enforce_quotas(self.fd(), wanted.enforced);
             self.system.quotas.forget();
             changed.map_err(unsupported)?;
+            // What the next caller is to know. The change is made, whatever this call says.
+            let _ = self.flags();
         }
         Ok(())
     }
@@ -238,19 +336,20 @@ impl Open {
 
     fn users(&self, who: &Arc<Identity>, first: u32, most: usize) -> Result<Vec<(u32, Quota)>> {
         identity::assume(who)?;
-        let mut found = Vec::new();
-        let mut next = Some(first);
-        while let Some(first) = next.filter(|_| found.len() < most) {
-            match sys::next_quota(self.fd(), sys::USER_QUOTA, first) {
+        let (mut users, mut next) = (Vec::new(), Some(first));
+        let defaults = known_defaults(self.fd(), sys::USER_QUOTA)?;
+        while let Some(first) = next.filter(|_| users.len() < most) {
+            match found(self.fd(), |interface| sys::next_quota(self.fd(), interface, sys::USER_QUOTA, first)) {
                 Ok(quota) => {
-                    found.push((quota.id, quota_of(&quota)));
+                    let shown = quota_of(&quota);
+                    users.push((quota.id, if quota.id == 0 { shown } else { defaults.fill(shown) }));
                     next = quota.id.checked_add(1).filter(|next| *next > first);
                 }
                 Err(Raw::NOENT | Raw::SRCH) => break,
                 Err(error) => return Err(unsupported(error)),
             }
         }
-        Ok(found)
+        Ok(users)
     }
 }
 
@@ -265,6 +364,17 @@ impl FileSystemQuotas {
         let (open, who) = (Arc::clone(&self.0), Arc::clone(op));
         self.0.system.executor.later(op, lane, unless_cancelled(op, move || work(&open, &who)))
     }
+
+    /// Runs `work` for root only. The kernel alone is not enough: threads that act as a user have `CAP_SYS_ADMIN` on a
+    /// server that writes `security.` attributes, and a user may ask for their own quota. The call may wait for a file
+    /// system that is frozen.
+    fn as_root<T: Send + 'static>(
+        &self,
+        op: &Op,
+        work: impl FnOnce(&Open, &Arc<Identity>) -> Result<T> + Send + 'static,
+    ) -> Answer<Result<T>> {
+        if op.uid != 0 { Answer::now(Err(Errno::PERM)) } else { self.later(op, Lane::Slow, work) }
+    }
 }
 
 impl Quotas for FileSystemQuotas {
@@ -276,20 +386,27 @@ impl Quotas for FileSystemQuotas {
         }
     }
 
+    fn is_counted(&self, op: &Op) -> Answer<Result<bool>> {
+        match self.0.known_flags() {
+            Some(flags) => Answer::now(Ok(rules_of(flags).counted)),
+            None => self.later(op, Lane::Data, Open::is_counted),
+        }
+    }
+
     fn set_rules(&self, op: &Op, rules: QuotaRules) -> Answer<Result<()>> {
-        self.later(op, Lane::Slow, move |open, who| open.set_rules(who, rules))
+        self.as_root(op, move |open, who| open.set_rules(who, rules))
     }
 
     fn quota(&self, op: &Op, of: QuotaOwner) -> Answer<Result<Quota>> {
-        self.later(op, Lane::Data, move |open, who| open.quota(who, of))
+        self.as_root(op, move |open, who| open.quota(who, of))
     }
 
     fn set_quota(&self, op: &Op, of: QuotaOwner, limits: QuotaLimits) -> Answer<Result<()>> {
-        self.later(op, Lane::Data, move |open, who| open.set_quota(who, of, limits))
+        self.as_root(op, move |open, who| open.set_quota(who, of, limits))
     }
 
     fn users(&self, op: &Op, first: u32, most: usize) -> Answer<Result<Vec<(u32, Quota)>>> {
-        self.later(op, Lane::Data, move |open, who| open.users(who, first, most))
+        self.as_root(op, move |open, who| open.users(who, first, most))
     }
 }
 
@@ -301,12 +418,35 @@ mod tests {
     fn one_caller_renews_what_is_known() {
         let (cache, now) = (QuotaCache::default(), Instant::now());
         assert_eq!(cache.known(now), None);
-        cache.note(0, now);
+        cache.note(0, 0, now);
         assert_eq!(cache.known(now + FRESH / 2), Some(0));
         let later = now + 2 * FRESH;
         assert_eq!([cache.known(later), cache.known(later)], [None, Some(0)], "the second caller does not wait");
         cache.forget();
         assert_eq!(cache.known(later), None);
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_noted_after_it() {
+        let (cache, now) = (QuotaCache::default(), Instant::now());
+        let before = cache.changes();
+        cache.forget();
+        cache.note(7, before, now);
+        assert_eq!(cache.known(now), None);
+        cache.note(5, cache.changes(), now);
+        cache.note(7, before, now);
+        assert_eq!(cache.known(now), Some(5));
+    }
+
+    #[test]
+    fn default_limits_apply_in_the_place_of_each_that_is_not_set() {
+        let limits = |soft, hard| QuotaLimits { soft, hard };
+        let defaults = Defaults { space: limits(Some(10), Some(20)), files: limits(None, Some(3)) };
+        let own = Quota { used: 5, limits: limits(None, Some(40)), ..Quota::default() };
+        let filled = defaults.fill(own);
+        assert_eq!((filled.used, filled.limits), (5, limits(Some(10), Some(40))));
+        assert_eq!(filled.file_limits, limits(None, Some(3)));
+        assert_eq!(Defaults::default().fill(own), own);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
@@ -239,6 +240,10 @@ const Q_XSETQLIM: u32 = 0x5804;
 const Q_XGETQSTATV: u32 = 0x5808;
 /// Returns the quota with the lowest id from a given one, available since Linux 4.6.
 const Q_XGETNEXTQUOTA: u32 = 0x5809;
+/// Of `linux/quota.h`: [`Q_XGETQUOTA`] in the interface of the other file systems.
+const Q_GETQUOTA: u32 = 0x80_0007;
+/// [`Q_XGETNEXTQUOTA`] in it.
+const Q_GETNEXTQUOTA: u32 = 0x80_0009;
 
 /// `FS_DQUOT_VERSION` and `FS_QSTATV_VERSION1`.
 const QUOTA_VERSION: i8 = 1;
@@ -273,6 +278,51 @@ impl DiskQuota {
     pub(crate) fn limits(id: u32, soft: u64, hard: u64) -> DiskQuota {
         DiskQuota { version: QUOTA_VERSION, fields: SPACE_LIMITS, id, hard, soft, ..DiskQuota::default() }
     }
+}
+
+/// `struct if_nextdqblk`. `struct if_dqblk` is the same without the id. Limits of space are in KiB.
+#[repr(C)]
+#[derive(Default)]
+struct GenericQuota {
+    hard: u64,
+    soft: u64,
+    /// Bytes.
+    used: u64,
+    files_hard: u64,
+    files_soft: u64,
+    files: u64,
+    times: [u64; 2],
+    valid: u32,
+    id: u32,
+}
+
+const _: () = assert!(size_of::<GenericQuota>() == 72, "the kernel writes up to 72 bytes");
+
+impl From<GenericQuota> for DiskQuota {
+    fn from(found: GenericQuota) -> DiskQuota {
+        let units = |kib: u64| kib.saturating_mul(1024 / DiskQuota::UNIT);
+        DiskQuota {
+            version: QUOTA_VERSION,
+            id: found.id,
+            hard: units(found.hard),
+            soft: units(found.soft),
+            files_hard: found.files_hard,
+            files_soft: found.files_soft,
+            used: found.used.div_ceil(DiskQuota::UNIT),
+            files: found.files,
+            ..DiskQuota::default()
+        }
+    }
+}
+
+/// The commands that read quotas. Linux supports both for every file system with quotas.
+#[derive(Clone, Copy)]
+pub(crate) enum Interface {
+    /// Those of XFS, which do not wait while the file system is frozen.
+    Xfs,
+    /// Those of the others. Linux treats them like changes: they wait until the file system is not frozen, and fail
+    /// with `Errno::ROFS` on one that is mounted read-only.
+    Generic,
 }
 
 /// `struct fs_quota_statv`. The kernel writes 160 bytes; the rest is room for its later versions.
@@ -314,7 +364,21 @@ unsafe fn quotactl<T>(
     checked(answer as libc::c_int).map(drop)
 }
 
-/// Returns what is counted and enforced; `Errno::NOSYS` if nothing is.
+/// Returns whether the process can make quota calls. The kernel may be older, or a filter of system calls may deny
+/// them. The call concerns no file, so it never waits.
+pub(crate) fn has_quota_calls() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let none: libc::c_int = -1;
+        let nothing = std::ptr::null_mut::<libc::c_void>();
+        // SAFETY: the kernel refuses the descriptor before it looks at the other arguments.
+        let answer = unsafe { libc::syscall(SYS_QUOTACTL_FD, none, Q_XGETQSTATV << 8, 0, nothing) };
+        checked(answer as libc::c_int) == Err(Errno::BADF)
+    })
+}
+
+/// Returns what is counted and enforced; `Errno::NOSYS` if nothing is. It does not wait while the file system is
+/// frozen.
 pub(crate) fn quota_flags(file: BorrowedFd<'_>) -> rustix::io::Result<u16> {
     let mut state = QuotaState { version: QUOTA_VERSION, ..QuotaState::default() };
     // SAFETY: the argument is larger than the structure that the kernel writes for this version.
@@ -323,18 +387,39 @@ pub(crate) fn quota_flags(file: BorrowedFd<'_>) -> rustix::io::Result<u16> {
 }
 
 /// Returns the quota of a user or group.
-pub(crate) fn quota(file: BorrowedFd<'_>, kind: u32, id: u32) -> rustix::io::Result<DiskQuota> {
+pub(crate) fn quota(file: BorrowedFd<'_>, interface: Interface, kind: u32, id: u32) -> rustix::io::Result<DiskQuota> {
+    let mut generic = GenericQuota::default();
     let mut quota = DiskQuota::default();
-    // SAFETY: the kernel writes this structure.
-    unsafe { quotactl(file, Q_XGETQUOTA, kind, id, &mut quota) }?;
+    match interface {
+        // SAFETY: the kernel writes this structure.
+        Interface::Xfs => unsafe { quotactl(file, Q_XGETQUOTA, kind, id, &mut quota) }?,
+        Interface::Generic => {
+            // SAFETY: the kernel writes this structure without the id.
+            unsafe { quotactl(file, Q_GETQUOTA, kind, id, &mut generic) }?;
+            quota = GenericQuota { id, ..generic }.into();
+        }
+    }
     Ok(quota)
 }
 
 /// Returns the quota with the lowest id from `id`; `Errno::NOENT` or `Errno::SRCH` if there is none.
-pub(crate) fn next_quota(file: BorrowedFd<'_>, kind: u32, id: u32) -> rustix::io::Result<DiskQuota> {
+pub(crate) fn next_quota(
+    file: BorrowedFd<'_>,
+    interface: Interface,
+    kind: u32,
+    id: u32,
+) -> rustix::io::Result<DiskQuota> {
+    let mut generic = GenericQuota::default();
     let mut quota = DiskQuota::default();
-    // SAFETY: the kernel writes this structure.
-    unsafe { quotactl(file, Q_XGETNEXTQUOTA, kind, id, &mut quota) }?;
+    match interface {
+        // SAFETY: the kernel writes this structure.
+        Interface::Xfs => unsafe { quotactl(file, Q_XGETNEXTQUOTA, kind, id, &mut quota) }?,
+        Interface::Generic => {
+            // SAFETY: the kernel writes this structure.
+            unsafe { quotactl(file, Q_GETNEXTQUOTA, kind, id, &mut generic) }?;
+            quota = generic.into();
+        }
+    }
     Ok(quota)
 }
 

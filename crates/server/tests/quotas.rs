@@ -6,8 +6,9 @@ use std::time::Duration;
 use proto::bytes::{Reader, Writer, utf16_bytes};
 use proto::dtyp::{AccessMask, Sid};
 use proto::fscc::{
-    EntryChain, FileFsControlInformation, FileFsFullSizeInformation, FileFsSizeInformation, FileGetQuotaInformation,
-    FileInformationClass, FileQuotaInformation, FileSystemControlFlags, FsInformationClass,
+    EntryChain, FileFsAttributeInformation, FileFsControlInformation, FileFsFullSizeInformation, FileFsSizeInformation,
+    FileGetQuotaInformation, FileInformationClass, FileQuotaInformation, FileSystemAttributes, FileSystemControlFlags,
+    FsInformationClass,
 };
 use proto::smb2::FileId;
 use proto::smb2::create::{CreateDisposition, CreateRequest, ImpersonationLevel, ShareAccess};
@@ -312,6 +313,35 @@ fn the_rules_of_the_file_system() {
     assert_eq!(set_info(&mut alice, handle, InfoType::FILESYSTEM, 2, &[0; 64]), Status::NOT_SUPPORTED);
 }
 
+/// Returns the size and the free space in KiB, and whether the file system has more.
+fn free(client: &mut TestClient, handle: FileId) -> (u64, u64, bool) {
+    let bytes = file_system(client, handle, FsInformationClass::FULL_SIZE);
+    let full = FileFsFullSizeInformation::decode(&mut Reader::new(&bytes)).expect("a well-formed structure");
+    let bytes = file_system(client, handle, FsInformationClass::SIZE);
+    let size = FileFsSizeInformation::decode(&mut Reader::new(&bytes)).expect("a well-formed structure");
+    assert_eq!(full.total_allocation_units, size.total_allocation_units);
+    assert_eq!(full.caller_available_allocation_units, size.available_allocation_units);
+    let all = full.actual_available_allocation_units;
+    (size.total_allocation_units * 4, size.available_allocation_units * 4, all > 1000)
+}
+
+#[test]
+fn a_stream_has_the_space_of_its_file() {
+    let server = server();
+    let (mut alice, handle) = administrator(&server);
+    assert_eq!(set(&mut alice, handle, Sid::unix_user(BOB), NONE, 256 * KIB), Status::SUCCESS);
+    let mut bob = TestClient::logged_on(&server, "bob");
+    let written = file(&mut bob, "written");
+    let stream = file(&mut bob, "written:stream");
+    assert_eq!(write(&mut bob, written, 0, &[1; 40 << 10]), Status::SUCCESS);
+    let (size, left, more) = free(&mut bob, stream);
+    assert!(size == 256 && left <= 216 && more, "{size} {left} {more}");
+    assert_eq!(free(&mut bob, written), (size, left, more));
+    let bytes = file_system(&mut bob, stream, FsInformationClass::ATTRIBUTE);
+    let attributes = FileFsAttributeInformation::decode(&mut Reader::new(&bytes)).expect("a well-formed structure");
+    assert!(attributes.file_system_attributes.contains(FileSystemAttributes::VOLUME_QUOTAS));
+}
+
 #[test]
 fn free_space_and_writes_end_at_the_quota() {
     let server = server();
@@ -319,16 +349,6 @@ fn free_space_and_writes_end_at_the_quota() {
     assert_eq!(set(&mut alice, handle, Sid::unix_user(BOB), NONE, 64 * KIB), Status::SUCCESS);
     let mut bob = TestClient::logged_on(&server, "bob");
     let written = file(&mut bob, "written");
-    let free = |client: &mut TestClient, handle| {
-        let bytes = file_system(client, handle, FsInformationClass::FULL_SIZE);
-        let full = FileFsFullSizeInformation::decode(&mut Reader::new(&bytes)).expect("a well-formed structure");
-        let bytes = file_system(client, handle, FsInformationClass::SIZE);
-        let size = FileFsSizeInformation::decode(&mut Reader::new(&bytes)).expect("a well-formed structure");
-        assert_eq!(full.total_allocation_units, size.total_allocation_units);
-        assert_eq!(full.caller_available_allocation_units, size.available_allocation_units);
-        let all = full.actual_available_allocation_units;
-        (size.total_allocation_units * 4, size.available_allocation_units * 4, all > 1000)
-    };
     assert_eq!(free(&mut bob, written), (64, 64, true));
     assert_eq!(write(&mut bob, written, 0, &[1; 40 << 10]), Status::SUCCESS);
     assert_eq!(quota(&mut alice, handle, Sid::unix_user(BOB)), (40 * KIB, NONE, 64 * KIB));

@@ -29,6 +29,8 @@ pub(super) static DENIED: &[libc::c_long] = &[
     libc::SYS_chroot,
     libc::SYS_setns,
     libc::SYS_unshare,
+    // Quotas of any device. `quotactl_fd` concerns the file system of an open file.
+    libc::SYS_quotactl,
     // Files without a path: an open by handle is not limited to a share.
     libc::SYS_open_by_handle_at,
     // Devices. The server does not create FIFOs and sockets in shares either.

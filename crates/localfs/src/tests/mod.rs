@@ -25,6 +25,7 @@ use bytes::Bytes;
 use server::answer::block_on;
 use server::vfs::contract::{self, Fixture};
 use server::vfs::{Access, Case, Create, ListRequest, Metadata, Page, SERVER, SetMetadata, read_into};
+use server::vfs::{QuotaLimits, QuotaOwner, QuotaRules};
 use tempfile::TempDir;
 
 use super::*;

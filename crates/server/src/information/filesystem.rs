@@ -62,7 +62,7 @@ pub(crate) async fn query(
             FileFsDeviceInformation { device_type: DeviceType::DISK, characteristics }.encode(out);
         })),
         Class::ATTRIBUTE => {
-            let counted = quota::rules(node, op).await.counted;
+            let counted = quota::is_counted(node, op).await?;
             attribute(disk, disk.vfs.capabilities().features, counted)
         }
         Class::FULL_SIZE => Answer::fixed(encoded(|out| {
@@ -80,7 +80,7 @@ pub(crate) async fn query(
             let features = disk.vfs.capabilities().features;
             Answer::fixed(encoded(|out| sector_size(&space, features).encode(out)))
         }
-        Class::CONTROL => quota::control(&quota::rules(node, op).await),
+        Class::CONTROL => quota::control(&quota::rules(node, op).await?),
         _ if class.0 == 0 || class.0 > Class::SECTOR_SIZE.0 => return Err(Error::new(Status::INVALID_INFO_CLASS)),
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
     };

@@ -276,10 +276,26 @@ pub(crate) async fn change(
 
 /// Returns the rules for the users of the file system; none where it does not count. The right to know the default
 /// limits is root's.
-pub(crate) async fn rules(node: &Arc<dyn Node>, op: &Op) -> QuotaRules {
+pub(crate) async fn rules(node: &Arc<dyn Node>, op: &Op) -> Result<QuotaRules> {
     match node.quotas() {
-        Some(quotas) => quotas.rules(op).await.unwrap_or_default(),
-        None => QuotaRules::default(),
+        Some(quotas) => or_none(quotas.rules(op).await),
+        None => Ok(QuotaRules::default()),
+    }
+}
+
+/// Returns whether the file system counts what users occupy.
+pub(crate) async fn is_counted(node: &Arc<dyn Node>, op: &Op) -> Result<bool> {
+    match node.quotas() {
+        Some(quotas) => or_none(quotas.is_counted(op).await),
+        None => Ok(false),
+    }
+}
+
+/// A file system that does not count has no rules. Another error does not mean that.
+fn or_none<T: Default>(answer: crate::vfs::Result<T>) -> Result<T> {
+    match answer {
+        Err(Errno::OPNOTSUPP) => Ok(T::default()),
+        answer => Ok(answer?),
     }
 }
 
@@ -342,6 +358,14 @@ async fn set_rules(request: &Request<'_>, asked: &SetInfoRequest<'_>, file: &Quo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_file_system_that_does_not_count_has_no_rules() {
+        assert_eq!(or_none(Ok(true)).ok(), Some(true));
+        assert_eq!(or_none::<bool>(Err(Errno::OPNOTSUPP)).ok(), Some(false));
+        let status = or_none::<bool>(Err(Errno::IO)).map_err(|error| error.status);
+        assert_eq!(status, Err(Error::from(Errno::IO).status));
+    }
 
     #[test]
     fn limits_on_the_wire() {

@@ -79,6 +79,9 @@ pub trait Quotas: Send + Sync {
     /// Returns the rules. Any user may ask.
     fn rules(&self, op: &Op) -> Answer<Result<QuotaRules>>;
 
+    /// Returns whether what users occupy is counted. It may be that of some seconds ago. Any user may ask.
+    fn is_counted(&self, op: &Op) -> Answer<Result<bool>>;
+
     /// Changes the rules. `Errno::OPNOTSUPP` for what the file system cannot change while it is mounted.
     fn set_rules(&self, op: &Op, rules: QuotaRules) -> Answer<Result<()>>;
 

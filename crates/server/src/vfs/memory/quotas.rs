@@ -67,6 +67,10 @@ impl Quotas for MemoryQuotas {
         Answer::now(Ok(QuotaRules { defaults, ..rules }))
     }
 
+    fn is_counted(&self, _: &Op) -> Answer<Result<bool>> {
+        Answer::now(Ok(self.0.state.lock().limits.rules.counted))
+    }
+
     fn set_rules(&self, op: &Op, rules: QuotaRules) -> Answer<Result<()>> {
         self.as_root(op, |state| {
             if !rules.counted {
