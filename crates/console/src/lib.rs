@@ -83,7 +83,7 @@ pub trait Administration: Send + Sync + 'static {
     /// The change is not made; the text is shown.
     fn change(&self, caller: &Caller, name: &str, arguments: Value) -> Option<Result<Value, String>>;
 
-    /// Returns the account whose sessions end with this change, once it is made.
+    /// Returns the account whose sessions end with this change, also if it fails, because it may be made in part.
     fn revoked(&self, name: &str, arguments: &Value) -> Option<String>;
 
     /// The names of the values in a sample.

@@ -34,14 +34,43 @@ struct Session {
     used: Duration,
 }
 
-/// All sessions, by the hashes of their ids.
+/// Why no session begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotBegun {
+    /// There are too many.
+    Full,
+    /// Sessions of an account ended since the password was given, so it may be wrong now.
+    Revoked,
+}
+
+/// The number of times that [`Sessions::end_all`] was called.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Generation(u64);
+
+/// All sessions.
 #[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<[u8; 32], Session>>);
+pub(crate) struct Sessions(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    /// By the hashes of their ids.
+    sessions: HashMap<[u8; 32], Session>,
+    generation: Generation,
+}
 
 impl Sessions {
-    /// Begins a session; `None` if there are too many.
-    pub(crate) fn begin(&self, caller: Caller, now: Duration) -> Option<New> {
-        let mut sessions = self.0.lock();
+    /// Returns what [`Sessions::begin`] needs. It must be taken before the password is verified.
+    pub(crate) fn generation(&self) -> Generation {
+        self.0.lock().generation
+    }
+
+    /// Begins a session, after the verification of a password that began in `generation`.
+    pub(crate) fn begin(&self, caller: Caller, generation: Generation, now: Duration) -> Result<New, NotBegun> {
+        let mut table = self.0.lock();
+        if table.generation != generation {
+            return Err(NotBegun::Revoked);
+        }
+        let sessions = &mut table.sessions;
         sessions.retain(|_, session| session.is_valid(now));
         let own = || sessions.iter().filter(|(_, session)| session.caller.name == caller.name);
         if own().count() >= OF_ONE {
@@ -49,18 +78,18 @@ impl Sessions {
             oldest.map(|id| sessions.remove(&id));
         }
         if sessions.len() >= MOST {
-            return None;
+            return Err(NotBegun::Full);
         }
         let new = New { id: random(), token: random() };
         let session = Session { caller, token: new.token.clone(), since: now, used: now };
         sessions.insert(hash(&new.id), session);
-        Some(new)
+        Ok(new)
     }
 
     /// Returns the administrator of a session. If `is_used`, it does not become idle.
     pub(crate) fn find(&self, id: &str, token: &str, now: Duration, is_used: bool) -> Option<Caller> {
-        let mut sessions = self.0.lock();
-        let session = sessions.get_mut(&hash(id)).filter(|session| session.is_valid(now))?;
+        let mut table = self.0.lock();
+        let session = table.sessions.get_mut(&hash(id)).filter(|session| session.is_valid(now))?;
         if !is_same(&session.token, token) {
             return None;
         }
@@ -70,15 +99,18 @@ impl Sessions {
         Some(session.caller.clone())
     }
 
-    /// Ends all sessions of an administrator. The case of the name has no meaning.
+    /// Ends all sessions of an administrator, and refuses all logons that are being verified. The case of the name has
+    /// no meaning.
     pub(crate) fn end_all(&self, name: &str) {
         let name = name.to_lowercase();
-        self.0.lock().retain(|_, session| session.caller.name.to_lowercase() != name);
+        let mut table = self.0.lock();
+        table.generation.0 += 1;
+        table.sessions.retain(|_, session| session.caller.name.to_lowercase() != name);
     }
 
     /// Ends a session. Returns its administrator.
     pub(crate) fn end(&self, id: &str) -> Option<Caller> {
-        self.0.lock().remove(&hash(id)).map(|session| session.caller)
+        self.0.lock().sessions.remove(&hash(id)).map(|session| session.caller)
     }
 }
 
@@ -112,10 +144,14 @@ mod tests {
         Caller { name: name.into(), address: "::1".into() }
     }
 
+    fn begun(sessions: &Sessions, name: &str, now: Duration) -> Result<New, NotBegun> {
+        sessions.begin(caller(name), sessions.generation(), now)
+    }
+
     #[test]
     fn sessions_expire() {
         let (sessions, at) = (Sessions::default(), Duration::from_secs);
-        let begin = |secs| sessions.begin(caller("ann"), at(secs)).expect("there is room");
+        let begin = |secs| begun(&sessions, "ann", at(secs)).expect("there is room");
         let new = begin(0);
         assert_eq!(new.id.len(), 64);
         assert_ne!(new.id, new.token);
@@ -136,7 +172,7 @@ mod tests {
     #[test]
     fn the_id_is_nothing_without_the_token() {
         let (sessions, now) = (Sessions::default(), Duration::ZERO);
-        let [new, other] = [0, 1].map(|_| sessions.begin(caller("ann"), now).expect("there is room"));
+        let [new, other] = [0, 1].map(|_| begun(&sessions, "ann", now).expect("there is room"));
         for wrong in ["", &new.id, &other.token] {
             assert_eq!(sessions.find(&new.id, wrong, now, true), None);
         }
@@ -146,25 +182,29 @@ mod tests {
     #[test]
     fn all_sessions_of_one_account_end() {
         let (sessions, now) = (Sessions::default(), Duration::ZERO);
-        let [one, two, other] =
-            ["Ann", "ann", "anna"].map(|name| sessions.begin(caller(name), now).expect("there is room"));
+        let [one, two, other] = ["Ann", "ann", "anna"].map(|name| begun(&sessions, name, now).expect("there is room"));
+        let before = sessions.generation();
         sessions.end_all("ANN");
         let is_valid = |new: &New| sessions.find(&new.id, &new.token, now, true).is_some();
         assert!(!is_valid(&one) && !is_valid(&two) && is_valid(&other));
+        // The password may have been verified before.
+        assert_eq!(sessions.begin(caller("ann"), before, now).err(), Some(NotBegun::Revoked));
+        assert!(begun(&sessions, "ann", now).is_ok());
     }
 
     #[test]
     fn the_number_is_bounded() {
         let (sessions, now) = (Sessions::default(), Duration::from_secs(1));
-        let first = sessions.begin(caller("ann"), Duration::ZERO).expect("there is room");
+        let first = begun(&sessions, "ann", Duration::ZERO).expect("there is room");
         for _ in 0..20 {
-            assert!(sessions.begin(caller("ann"), now).is_some());
+            assert!(begun(&sessions, "ann", now).is_ok());
         }
         assert!(sessions.find(&first.id, &first.token, now, true).is_none());
-        assert_eq!(sessions.0.lock().len(), OF_ONE);
-        let begun = (0..100).filter(|number| sessions.begin(caller(&number.to_string()), now).is_some()).count();
-        assert_eq!(begun, MOST - OF_ONE);
-        assert!(sessions.begin(caller("bob"), now + IDLE).is_some(), "those that expired make room");
+        assert_eq!(sessions.0.lock().sessions.len(), OF_ONE);
+        let others = (0..100).filter(|number| begun(&sessions, &number.to_string(), now).is_ok()).count();
+        assert_eq!(others, MOST - OF_ONE);
+        assert_eq!(begun(&sessions, "bob", now).err(), Some(NotBegun::Full));
+        assert!(begun(&sessions, "bob", now + IDLE).is_ok(), "those that expired make room");
     }
 
     #[test]

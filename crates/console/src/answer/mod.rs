@@ -16,17 +16,18 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
-use tracing::error;
+use tracing::{error, warn};
 use zeroize::Zeroizing;
 
 use crate::guard::{self, Hosts};
-use crate::sessions::New;
+use crate::sessions::{New, NotBegun};
 use crate::source::Source;
 use crate::{Administration, Caller, Console, LogonError, files};
 
 /// Maximum number of logons of one kind of source that are verified, and of queries and changes that are executed, at
-/// the same time.
-pub(crate) const LOGONS: usize = 2;
+/// the same time. A refused logon counts until it is answered after [`REFUSAL_TIME`], so there are enough for the one
+/// each second that the limits of attempts permit.
+pub(crate) const LOGONS: usize = 6;
 pub(crate) const WORK: usize = 8;
 /// Maximum bytes of a request's body, and the time limit for it.
 const BODY_SIZE: usize = 64 * 1024;
@@ -140,15 +141,16 @@ where
     }
     let (parts, body) = request.into_parts();
     let headers = parts.headers;
-    if api == "logon" && is_change {
-        return log_on(console, arrival, &read(&headers, body).await?).await;
-    }
     let id = cookie(&headers, arrival.cookie()).unwrap_or_default();
+    if api == "logon" && is_change {
+        return log_on(console, arrival, id, &read(&headers, body).await?).await;
+    }
     let token = headers.get(TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
     let is_used = !headers.contains_key(POLL);
     let Some(caller) = console.sessions.find(id, token, console.started.elapsed(), is_used) else {
-        return refused(StatusCode::UNAUTHORIZED, "log on first");
+        return Err(not_logged_on());
     };
+    let session = Presented { id: id.to_owned(), token: token.to_owned() };
     if is_change {
         if api == "logoff" {
             return Ok(log_off(console, arrival, id).await);
@@ -156,14 +158,10 @@ where
         let body = read(&headers, body).await?;
         let arguments: Value = serde_json::from_slice(&body).map_err(|_| not_json())?;
         let (name, revoked) = (api.to_owned(), console.administration.revoked(api, &arguments));
-        let ended = console.clone();
-        return work(console, move |it| {
-            let done = it.change(&caller, &name, arguments);
-            // It ends them also if the browser has not waited.
-            if let (Some(Ok(_)), Some(revoked)) = (&done, revoked) {
-                ended.sessions.end_all(&revoked);
-            }
-            done
+        let ending = console.clone();
+        return work(console, session, move |it| {
+            let _ended = revoked.map(|account| Ending { console: ending, account });
+            it.change(&caller, &name, arguments)
         })
         .await;
     }
@@ -177,7 +175,7 @@ where
         name => {
             let arguments = argument(parts.uri.query(), "of").map_or(Value::Null, Value::String);
             let name = name.to_owned();
-            work(console, move |it| it.query(&name, &arguments)).await
+            work(console, session, move |it| it.query(&name, &arguments)).await
         }
     }
 }
@@ -195,21 +193,44 @@ async fn turn(of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
     timeout(TURN_TIME, of.clone().acquire_owned()).await.ok().and_then(Result::ok).ok_or_else(busy)
 }
 
+/// What a request presents to belong to a session.
+struct Presented {
+    id: String,
+    token: String,
+}
+
+/// Ends the sessions of an account after a change that revokes it, whatever its result is, and also if the browser has
+/// not waited.
+struct Ending {
+    console: Arc<Console>,
+    account: String,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.console.sessions.end_all(&self.account);
+    }
+}
+
 /// Executes a query or a change on a thread that may block.
 async fn work(
     console: &Arc<Console>,
+    Presented { id, token }: Presented,
     done: impl FnOnce(&dyn Administration) -> Option<Result<Value, String>> + Send + 'static,
 ) -> Result<Answer, Refusal> {
     let turn = turn(&console.work).await?;
-    let administration = console.administration.clone();
-    let done = move || {
+    let own = console.clone();
+    let done = move || -> Result<_, Refusal> {
         let _turn = turn;
-        done(&*administration)
+        // The session may have ended while the body or the turn was awaited.
+        own.sessions.find(&id, &token, own.started.elapsed(), false).ok_or_else(not_logged_on)?;
+        Ok(done(&*own.administration))
     };
     match tokio::task::spawn_blocking(done).await {
-        Ok(Some(Ok(value))) => Ok(with(StatusCode::OK, &value)),
-        Ok(Some(Err(why))) => refused(StatusCode::UNPROCESSABLE_ENTITY, why),
-        Ok(None) => refused(StatusCode::NOT_FOUND, "there is no such request"),
+        Ok(Err(refusal)) => Err(refusal),
+        Ok(Ok(Some(Ok(value)))) => Ok(with(StatusCode::OK, &value)),
+        Ok(Ok(Some(Err(why)))) => refused(StatusCode::UNPROCESSABLE_ENTITY, why),
+        Ok(Ok(None)) => refused(StatusCode::NOT_FOUND, "there is no such request"),
         Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "internal error of the console; see its log"),
     }
 }
@@ -221,7 +242,8 @@ struct Credentials {
     password: String,
 }
 
-async fn log_on(console: &Arc<Console>, arrival: &Arrival, body: &[u8]) -> Result<Answer, Refusal> {
+/// Verifies a password and begins a session, which replaces the one with the id `presented`.
+async fn log_on(console: &Arc<Console>, arrival: &Arrival, presented: &str, body: &[u8]) -> Result<Answer, Refusal> {
     let Credentials { name, password } = serde_json::from_slice(body).map_err(|_| not_json())?;
     let password = Zeroizing::new(password);
     if name.is_empty() || name.len() > NAME_SIZE || password.len() > PASSWORD_SIZE || name.contains(char::is_control) {
@@ -233,30 +255,30 @@ async fn log_on(console: &Arc<Console>, arrival: &Arrival, body: &[u8]) -> Resul
     }
     let turn = turn(&console.logons[source.kind()]).await?;
     let end = Instant::now() + REFUSAL_TIME;
+    let generation = console.sessions.generation();
     let caller = arrival.caller(name.clone());
-    let (administration, asked) = (console.administration.clone(), caller.clone());
-    let verified = move || {
-        let _turn = turn;
-        administration.log_on(&asked, &password)
-    };
-    match tokio::task::spawn_blocking(verified).await {
-        Ok(Ok(admitted)) => {
+    let verified = tokio::spawn(verified(console.administration.clone(), caller.clone(), password, turn, end)).await;
+    let begun = verified.ok().flatten().map(|admitted| {
+        let caller = Caller { name: admitted, ..caller };
+        let begun = console.sessions.begin(caller.clone(), generation, console.started.elapsed());
+        (caller, begun)
+    });
+    match begun {
+        Some((caller, Ok(New { id, token }))) => {
             console.throttle.succeeded(&name, source);
-            let caller = Caller { name: admitted, ..caller };
-            let Some(New { id, token }) = console.sessions.begin(caller.clone(), console.started.elapsed()) else {
-                return refused(StatusCode::SERVICE_UNAVAILABLE, "too many administrators have logged on; try later");
-            };
+            end_session(console, presented).await;
             let mut answer = with(StatusCode::OK, &json!({ "name": caller.name, "token": token }));
             set_cookie(&mut answer, arrival, &id, "");
             Ok(answer)
         }
-        failed => {
+        Some((_, Err(NotBegun::Full))) => {
+            refused(StatusCode::SERVICE_UNAVAILABLE, "too many administrators have logged on; try later")
+        }
+        refusal => {
             // One answer after one time, because the reason would tell which names administrate, and which passwords
             // are right.
-            match failed {
-                Ok(Err(LogonError::Unavailable(why))) => error!(name, why, "console: a logon cannot be verified"),
-                Err(error) => error!(name, %error, "console: a logon cannot be verified"),
-                _ => {}
+            if let Some((_, Err(NotBegun::Revoked))) = refusal {
+                warn!(name, "console: an account was changed during the logon, which is refused");
             }
             sleep_until(end).await;
             let why = "the name or the password is wrong, the account does not administrate this server, or it cannot \
@@ -266,11 +288,39 @@ async fn log_on(console: &Arc<Console>, arrival: &Arrival, body: &[u8]) -> Resul
     }
 }
 
-async fn log_off(console: &Arc<Console>, arrival: &Arrival, id: &str) -> Answer {
+/// Verifies a password. Returns the administrator; `None` if the logon is refused. The turn is then held until `end`,
+/// also if the browser has gone. Otherwise the time that others wait would tell how long the verification took.
+async fn verified(
+    administration: Arc<dyn Administration>,
+    caller: Caller,
+    password: Zeroizing<String>,
+    turn: OwnedSemaphorePermit,
+    end: Instant,
+) -> Option<String> {
+    let _turn = turn;
+    let name = caller.name.clone();
+    let why = match tokio::task::spawn_blocking(move || administration.log_on(&caller, &password)).await {
+        Ok(Ok(admitted)) => return Some(admitted),
+        Ok(Err(LogonError::Refused)) => None,
+        Ok(Err(LogonError::Unavailable(why))) => Some(why),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(why) = why {
+        error!(name, why, "console: a logon cannot be verified");
+    }
+    sleep_until(end).await;
+    None
+}
+
+async fn end_session(console: &Arc<Console>, id: &str) {
     if let Some(caller) = console.sessions.end(id) {
         let administration = console.administration.clone();
         let _ = tokio::task::spawn_blocking(move || administration.logged_off(&caller)).await;
     }
+}
+
+async fn log_off(console: &Arc<Console>, arrival: &Arrival, id: &str) -> Answer {
+    end_session(console, id).await;
     let mut answer = with(StatusCode::OK, &json!({}));
     set_cookie(&mut answer, arrival, "", "; Max-Age=0");
     answer
@@ -303,6 +353,10 @@ where
         Ok(Err(_)) => refused(StatusCode::BAD_REQUEST, "the body of the request is incomplete"),
         Err(_) => refused(StatusCode::REQUEST_TIMEOUT, "the body of the request did not arrive in time"),
     }
+}
+
+fn not_logged_on() -> Refusal {
+    Refusal(StatusCode::UNAUTHORIZED, "log on first".into())
 }
 
 fn not_json() -> Refusal {

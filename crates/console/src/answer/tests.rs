@@ -15,7 +15,7 @@ use crate::{Sample, serve};
 struct Fake {
     verified: AtomicUsize,
     changes: AtomicUsize,
-    /// A change called `slow` waits for it.
+    /// A change called `slow`, and a logon with the password `late`, wait for it.
     gate: tokio::sync::Mutex<()>,
 }
 
@@ -26,6 +26,10 @@ impl Administration for Fake {
             "right" => Ok(caller.name.clone()),
             "down" => Err(LogonError::Unavailable("PAM is broken".into())),
             "panic" => panic!("it fails"),
+            "late" => {
+                let _open = self.gate.blocking_lock();
+                Ok(caller.name.clone())
+            }
             _ => Err(LogonError::Refused),
         }
     }
@@ -44,14 +48,16 @@ impl Administration for Fake {
                 let _open = self.gate.blocking_lock();
                 Some(Ok(Value::Null))
             }
-            "disable" => Some(if arguments == "missing" { Err("no".into()) } else { Ok(Value::Null) }),
+            "disable" if arguments["fails"] == true => Some(Err("no".into())),
+            "disable" if arguments["panics"] == true => panic!("it fails"),
+            "disable" => Some(Ok(Value::Null)),
             "fail" => Some(Err("<b>no</b>".into())),
             _ => None,
         }
     }
 
     fn revoked(&self, name: &str, arguments: &Value) -> Option<String> {
-        (name == "disable").then(|| arguments.as_str().unwrap_or_default().to_owned())
+        (name == "disable").then(|| arguments["name"].as_str().unwrap_or_default().to_owned())
     }
 
     fn series(&self) -> &'static [&'static str] {
@@ -112,6 +118,17 @@ impl Test {
     }
 }
 
+/// Waits for something that happens soon, unless the console is wrong.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("not yet after a minute: {what}");
+}
+
 async fn response(stream: &mut TcpStream) -> (u16, String, String) {
     let mut bytes = Vec::new();
     // A connection that is closed while a body is still being sent is reset after the response.
@@ -156,12 +173,86 @@ async fn the_cookie_alone_is_nothing() {
 #[tokio::test]
 async fn the_sessions_of_a_revoked_account_end() {
     let test = Test::start();
-    let (cookie, token) = test.log_on().await;
-    let both = format!("{cookie}{token}");
-    for (account, expected) in [("bob", 200), ("missing", 200), ("Ann", 401)] {
-        test.post("/api/disable", &both, &format!("{account:?}")).await;
+    for (account, status, expected) in [
+        (json!({ "name": "bob" }), 200, 200),
+        (json!({ "name": "Ann" }), 200, 401),
+        (json!({ "name": "ann", "fails": true }), 422, 401),
+        (json!({ "name": "ann", "panics": true }), 500, 401),
+    ] {
+        let (cookie, token) = test.log_on().await;
+        let both = format!("{cookie}{token}");
+        assert_eq!(test.post("/api/disable", &both, &account.to_string()).await.0, status, "{account}");
         assert_eq!(test.get("/api/session", &both).await.0, expected, "{account}");
     }
+}
+
+#[tokio::test]
+async fn a_request_that_waits_ends_with_its_session() {
+    let test = Test::start();
+    let (cookie, token) = test.log_on().await;
+    let head = format!(
+        "POST /api/echo HTTP/1.1\r\nHost: {0}\r\nOrigin: http://{0}\r\nContent-Type: application/json\r\n\
+         {cookie}{token}Content-Length: 2\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n",
+        test.address
+    );
+    let mut stream = TcpStream::connect(test.address).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    // The session was valid when the console asks for the body.
+    let mut begin = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
+    stream.read_exact(&mut begin).await.unwrap();
+    assert!(begin.starts_with(b"HTTP/1.1 100 "));
+    let done = test.post("/api/disable", &format!("{cookie}{token}"), r#"{"name":"ann"}"#).await;
+    assert_eq!(done.0, 200);
+    stream.write_all(b"{}").await.unwrap();
+    assert_eq!(response(&mut stream).await.0, 401);
+    assert_eq!(test.fake.changes.load(Ordering::Relaxed), 1, "only the other request made a change");
+}
+
+#[tokio::test]
+async fn a_logon_that_waits_ends_with_the_account() {
+    let test = Arc::new(Test::start());
+    let (cookie, token) = test.log_on().await;
+    let gate = test.fake.gate.lock().await;
+    let late = test.clone();
+    let late = tokio::spawn(async move { late.post("/api/logon", "", r#"{"name":"ann","password":"late"}"#).await });
+    until("the password is being verified", || test.fake.verified.load(Ordering::Relaxed) == 2).await;
+    let done = test.post("/api/disable", &format!("{cookie}{token}"), r#"{"name":"ann"}"#).await;
+    assert_eq!(done.0, 200);
+    drop(gate);
+    let (status, head, _) = late.await.unwrap();
+    assert!(status == 401 && !head.contains("set-cookie"), "{head}");
+}
+
+#[tokio::test]
+async fn a_logon_replaces_the_session_of_its_browser() {
+    let test = Test::start();
+    let (cookie, token) = test.log_on().await;
+    let both = format!("{cookie}{token}");
+    let wrong = test.post("/api/logon", &cookie, r#"{"name":"ann","password":"wrong"}"#).await;
+    assert_eq!(wrong.0, 401);
+    assert_eq!(test.get("/api/session", &both).await.0, 200, "a wrong password ends nothing");
+    let right = test.post("/api/logon", &cookie, r#"{"name":"ann","password":"right"}"#).await;
+    assert_eq!(right.0, 200);
+    assert_eq!(test.get("/api/session", &both).await.0, 401);
+}
+
+/// Otherwise the time that others wait would tell how long a verification took.
+#[tokio::test]
+async fn a_refused_logon_keeps_its_turn_when_its_browser_has_gone() {
+    let test = Test::start();
+    let turns = test.console.logons[Source::Loopback.kind()].clone();
+    let (address, body, since) = (test.address, r#"{"name":"ann","password":"wrong"}"#, Instant::now());
+    let request = format!(
+        "POST /api/logon HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nContent-Type: \
+         application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    until("it is verified", || test.fake.verified.load(Ordering::Relaxed) == 1).await;
+    drop(stream);
+    until("the turn ends", || turns.available_permits() == LOGONS).await;
+    assert!(since.elapsed() >= REFUSAL_TIME, "others could go on at once");
 }
 
 #[tokio::test]
@@ -195,9 +286,13 @@ async fn a_client_that_disconnects_keeps_its_turn() {
         let _ = stream.write_all(request.as_bytes()).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
-    while test.console.work.available_permits() > 0 {
+    for _ in 0..1000 {
+        if test.console.work.available_permits() == 0 {
+            break;
+        }
         send().await;
     }
+    assert_eq!(test.console.work.available_permits(), 0, "they do not keep their turns");
     for _ in 0..2 * WORK {
         send().await;
     }
@@ -206,9 +301,7 @@ async fn a_client_that_disconnects_keeps_its_turn() {
     assert_eq!(test.console.work.available_permits(), 0);
     assert_eq!(test.fake.changes.load(Ordering::Relaxed), WORK);
     drop(gate);
-    while test.console.work.available_permits() < WORK {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("all have ended", || test.console.work.available_permits() == WORK).await;
 }
 
 #[tokio::test]
@@ -325,7 +418,7 @@ async fn ten_thousand_wrong_passwords_are_hardly_tried() {
     let body = r#"{"name":"ann","password":"right"}"#;
     let arrival = Arrival { address: Some([10, 0, 0, 2].into()), is_secure: true };
     let answer =
-        log_on(&test.console, &arrival, body.as_bytes()).await.unwrap_or_else(|Refusal(_, why)| panic!("{why}"));
+        log_on(&test.console, &arrival, "", body.as_bytes()).await.unwrap_or_else(|Refusal(_, why)| panic!("{why}"));
     let cookie = answer.headers()[SET_COOKIE].to_str().unwrap();
     assert!(cookie.starts_with("__Host-frevo=") && cookie.ends_with("; Secure"), "{cookie}");
 }

@@ -8,12 +8,18 @@ export function onEnd(action) {
   whenEnded = action;
 }
 
+function kept() {
+  return sessionStorage.getItem(KEY) ?? "";
+}
+
 async function send(path, options) {
-  const headers = { "X-Frevo-Token": sessionStorage.getItem(KEY) ?? "", ...options?.headers };
+  const token = kept();
+  const headers = { "X-Frevo-Token": token, ...options?.headers };
   const response = await fetch(`api/${path}`, { credentials: "same-origin", redirect: "error", ...options, headers });
   const value = await response.json().catch(() => ({ error: `the console answered ${response.status}` }));
   if (response.ok) return value;
-  if (response.status === 401 && path !== "logon") {
+  // A late answer to a request of an earlier session does not end the present one.
+  if (response.status === 401 && path !== "logon" && token === kept()) {
     sessionStorage.removeItem(KEY);
     whenEnded();
   }
@@ -36,8 +42,9 @@ export async function logOn(name, password) {
 }
 
 export async function logOff() {
+  const token = kept();
   await post("logoff");
-  sessionStorage.removeItem(KEY);
+  if (token === kept()) sessionStorage.removeItem(KEY);
 }
 
 // What an administrator asks for prolongs the session; a poll does not.

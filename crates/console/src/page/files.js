@@ -45,7 +45,10 @@ export async function show(place, isPoll) {
   const mine = turn;
   const shares = await query("shares", undefined, isPoll);
   if (mine !== turn) return;
-  const again = () => show(place);
+  // Another page may be shown meanwhile, which a result of this one must not end.
+  const again = async () => {
+    if (place.isConnected) await show(place);
+  };
   if (!shares.some((known) => known.name === wanted.share)) wanted = { share: shares[0]?.name ?? "", path: "" };
   const shown = wanted;
   const { share, path } = shown;

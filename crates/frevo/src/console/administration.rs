@@ -178,8 +178,8 @@ impl Server {
         tokio::runtime::Handle::current().block_on(work(&files))
     }
 
-    /// Changes files of a share. The server is told before, so that no change is made that it does not record: if the
-    /// result does not arrive, it records that.
+    /// Changes files of a share. The server is told before, and records it if the result does not arrive. A change
+    /// during which the server stops is not recorded.
     fn change_files(
         &self,
         caller: &Caller,
