@@ -89,7 +89,7 @@ impl Files {
         let item = self.item(&source).await.map_err(|error| failed(from, error))?;
         self.counter
             .desk
-            .restore(&item, &target)
+            .restore(&item, &target, &bin)
             .await
             .map_err(|error| anyhow!("{to}: {error}; its directory must exist, and no file may have the name"))
     }
@@ -170,6 +170,8 @@ mod tests {
             (from, "../a"),
             (from, "missing/a"),
             (from, ".recycle/a"),
+            (from, ".Recycle/a"),
+            (from, ".RECYCLE/ann/a"),
             (from, ""),
             ("docs/taken", "docs/b"),
             (".recycle/out/secret", "docs/secret"),

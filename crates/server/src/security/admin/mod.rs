@@ -25,6 +25,7 @@ use crate::acl::synthesized::shown;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
+use crate::name::same;
 use crate::policy::{Share, StoredAcls};
 use crate::security::set::apply;
 use crate::security::write_back;
@@ -207,14 +208,22 @@ impl AclAdmin {
         }
     }
 
-    /// Gives `item` the name `to`. Names are compared as the share compares them. Fails with `Errno::EXIST` if the name
-    /// is taken, with `Errno::LOOP` if its path contains a symbolic link, and with `STATUS_ACCESS_DENIED` if clients
-    /// cannot use it: names of the server's own files, and those that match `veto files`.
-    pub async fn restore(&self, item: &Item, to: &RelPath) -> Result<()> {
+    /// Gives `item`, which is in the recycle bin `bin`, the name `to`. Names are compared as the share compares them.
+    /// Fails with `Errno::EXIST` if the name is taken, and with `Errno::LOOP` if its path contains a link. Fails with
+    /// `STATUS_ACCESS_DENIED` if it is in the bin or clients cannot use it: names of the server's own files, and those
+    /// that match `veto files`.
+    pub async fn restore(&self, item: &Item, to: &RelPath, bin: &RelPath) -> Result<()> {
         let (veto, names) = (&self.disk.veto, &self.disk.share.names);
         let is_hidden = |name: &[u8]| is_own(name) || veto.matches(name) || names.characters.hides(name);
-        if is_store(&item.path) || to.components().any(is_hidden) {
-            return Err(Error::because(Status::ACCESS_DENIED, "clients cannot use the name"));
+        let is_same = |a: &[u8], b: &[u8]| if names.case_sensitive { a == b } else { same(a, b) };
+        let is_in_bin = |path: &RelPath| {
+            let mut path = path.components();
+            bin.components().all(|name| path.next().is_some_and(|other| is_same(name, other)))
+        };
+        let is_denied = |path: &RelPath| path.components().any(is_hidden) || is_in_bin(path);
+        let denied = || Err(Error::because(Status::ACCESS_DENIED, "clients cannot use the name, or it is in the bin"));
+        if is_store(&item.path) || is_denied(to) {
+            return denied();
         }
         let case = if names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
         let options = LookupOptions { case, links: SymlinkPolicy::NONE, access: Access::default() };
@@ -224,6 +233,10 @@ impl AclAdmin {
             Lookup::Found { .. } => return Err(Errno::EXIST.into()),
             Lookup::NoParent => return Err(Errno::NOENT.into()),
         };
+        // The names on disk may be others than those that were asked for.
+        if is_denied(&path) {
+            return denied();
+        }
         Ok(self.disk.vfs.rename(&SERVER, RenameRequest::new(&item.path, item.metadata.id, &path)).await?)
     }
 

@@ -291,6 +291,7 @@ fn explicit_entries_stay_and_inherited_ones_are_replaced() {
 fn a_file_gets_only_a_name_that_clients_can_use_and_that_is_free() {
     let (desk, vfs) = desk(None);
     let item = block_on(desk.item(&path("d/f"))).unwrap();
+    block_on(vfs.create(&SERVER, &path("bin"), NewFile::new(Create::Directory, 0o777))).unwrap();
     for (to, expected) in [
         ("d/F", Status::OBJECT_NAME_COLLISION),
         ("d/SECRET", Status::ACCESS_DENIED),
@@ -298,9 +299,14 @@ fn a_file_gets_only_a_name_that_clients_can_use_and_that_is_free() {
         ("d/.frevo-streams", Status::ACCESS_DENIED),
         (".Frevo-Links/x", Status::ACCESS_DENIED),
         ("d/.Frevo-x", Status::ACCESS_DENIED),
+        ("bin/x", Status::ACCESS_DENIED),
+        ("Bin/X", Status::ACCESS_DENIED),
+        ("BIN", Status::ACCESS_DENIED),
+        ("binary/x", Status::OBJECT_NAME_NOT_FOUND),
         ("D/FREVO", Status::SUCCESS),
     ] {
-        let status = block_on(desk.restore(&item, &path(to))).map_or_else(|error| error.status, |()| Status::SUCCESS);
+        let restored = block_on(desk.restore(&item, &path(to), &path("bin")));
+        let status = restored.map_or_else(|error| error.status, |()| Status::SUCCESS);
         assert_eq!(status, expected, "{to}");
     }
     let options = LookupOptions::exact(SymlinkPolicy::NONE);
