@@ -103,7 +103,7 @@ fn script(name: &str, program: &Path, options: &Options) -> Result<Counts> {
          echo $? >/run/guest/status\n\
          sync\n\
          echo o >/proc/sysrq-trigger\n\
-         sleep 60\n",
+         while :; do sleep 1; done\n",
         options.target.name(),
         program.display(),
         options.only,
