@@ -402,7 +402,7 @@ pub(crate) fn quota(file: BorrowedFd<'_>, interface: Interface, kind: u32, id: u
     Ok(quota)
 }
 
-/// Returns the quota with the lowest id from `id`; `Errno::NOENT` or `Errno::SRCH` if there is none.
+/// Returns the quota with the lowest id from `id`; `Errno::NOENT` or `Errno::SRCH` if none exists.
 pub(crate) fn next_quota(
     file: BorrowedFd<'_>,
     interface: Interface,

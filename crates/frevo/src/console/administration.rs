@@ -178,7 +178,7 @@ impl Server {
         tokio::runtime::Handle::current().block_on(work(&files))
     }
 
-    /// Changes files of a share. The server is told before, and records it if the result does not arrive. A change
+    /// Changes files of a share. The server learns of it before, and records it if the result does not arrive. A change
     /// during which the server stops is not recorded.
     fn change_files(
         &self,

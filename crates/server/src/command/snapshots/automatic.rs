@@ -4,7 +4,7 @@
 //! which on btrfs is the root of the subvolume. Such a directory is used only if nobody but root can have created the
 //! names in it: it belongs to root and is not writable by others, or is one that ZFS shows. Everybody else could
 //! present files of their own as earlier ones. The names are read by the server once for all users, but shown only to
-//! users who may list the directory. A snapshot itself is opened as the user.
+//! users with the right to list the directory. A snapshot itself is opened as the user.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -265,7 +265,7 @@ fn number(name: &[u8]) -> Option<u32> {
     is_number.then(|| std::str::from_utf8(name).ok()?.parse().ok())?
 }
 
-/// Returns the time of a snapshot of snapper; `None` if there is none. Its description must be a file that only root
+/// Returns the time of a snapshot of snapper; `None` if it has none. Its description must be a file that only root
 /// can have written. An error says nothing about the snapshot.
 async fn described(op: &Op, view: &Arc<dyn Vfs>, number: u32) -> vfs::Result<Option<i64>> {
     match description(op, view, number).await {
