@@ -16,6 +16,9 @@ use proto::dfsc::{ReferralRequest, ReferralResponse};
 use proto::dtyp::security_descriptor::SecurityDescriptor;
 use proto::dtyp::{Guid, Sid, sddl};
 use proto::fscc;
+use proto::mac::aapl::{ServerAnswer, ServerQuery};
+use proto::mac::afp_info::AfpInfo;
+use proto::mac::apple_double::AppleDouble;
 use proto::rpc;
 use proto::rpc::ndr::Arguments;
 use proto::smb2::decoders;
@@ -57,6 +60,17 @@ pub fn fscc(bytes: &[u8]) {
     let _ = fscc::FileFsControlInformation::decode(&mut reader());
     for class in (0..=u8::MAX).filter_map(|class| fscc::DirectoryClass::new(fscc::FileInformationClass(class))) {
         let _ = fscc::DirectoryEntry::list(class, bytes).count();
+    }
+}
+
+/// The extensions of macOS: the create context, the Finder info and AppleDouble data.
+pub fn mac(bytes: &[u8]) {
+    let _ = ServerQuery::decode(bytes);
+    let _ = ServerAnswer::decode(bytes);
+    let _ = AfpInfo::decode(bytes);
+    if let Ok(double) = AppleDouble::decode(bytes, bytes.len() as u64) {
+        let _ = double.finder_info(bytes);
+        assert!(double.attributes(bytes).unwrap_or_default().len() <= bytes.len());
     }
 }
 
@@ -360,10 +374,11 @@ mod tests {
     /// Replays inputs that once made a target fail.
     #[test]
     fn regressions_stay_mended() {
-        let targets: [Target; 13] = [
+        let targets: [Target; 14] = [
             ("smb2", super::smb2),
             ("packets", super::packets),
             ("fscc", super::fscc),
+            ("mac", super::mac),
             ("discovery", super::discovery),
             ("dtyp", super::dtyp),
             ("dfsc", super::dfsc),

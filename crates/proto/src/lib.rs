@@ -7,7 +7,7 @@
 //!
 //! [`smb2`] has the messages, [`fscc`] what QUERY_INFO, listings and file system controls carry, [`dtyp`] SIDs and
 //! security descriptors, [`auth`] the tokens of a logon, [`crypto`] signing and encryption, [`rpc`] the calls over
-//! named pipes, and [`dfsc`] DFS referrals.
+//! named pipes, [`dfsc`] DFS referrals, and [`mac`] the extensions of macOS.
 #![forbid(unsafe_code)]
 
 pub mod auth;
@@ -19,6 +19,7 @@ pub mod dtyp;
 mod flags;
 pub mod frame;
 pub mod fscc;
+pub mod mac;
 pub mod rpc;
 pub mod smb1;
 pub mod smb2;

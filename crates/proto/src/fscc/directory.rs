@@ -139,8 +139,23 @@ pub struct DirectoryEntry<'a> {
     pub file_id: u64,
     /// The 128-bit file id; zeros for none ([MS-FSCC] 2.1.10).
     pub file_id_128: [u8; 16],
+    /// What macOS has instead of other fields of FileIdBothDirectoryInformation.
+    pub mac: Option<MacAttributes>,
     /// The name in UTF-16LE.
     pub file_name: &'a [u8],
+}
+
+/// What entries of FileIdBothDirectoryInformation contain for macOS, once the extensions were negotiated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MacAttributes {
+    /// The rights of the user, instead of the size of the extended attributes.
+    pub maximal_access: u32,
+    /// The length of the resource fork, instead of the start of the short name.
+    pub fork_length: u64,
+    /// The compressed Finder info ([`compressed`](crate::mac::afp_info::compressed)), instead of its rest.
+    pub finder_info: [u8; 16],
+    /// The UNIX mode, instead of the reserved bytes.
+    pub mode: u16,
 }
 
 impl<'a> DirectoryEntry<'a> {
@@ -175,6 +190,16 @@ impl<'a> DirectoryEntry<'a> {
 
     fn encode_part(&self, part: Part, out: &mut Writer<'_>) {
         let is_reparse_point = self.file_attributes.contains(FileAttributes::REPARSE_POINT);
+        match (part, &self.mac) {
+            (Part::EaSizeOrTag, Some(mac)) if !is_reparse_point => return out.u32(mac.maximal_access),
+            (Part::ShortName, Some(mac)) => {
+                out.zeros(2);
+                out.u64(mac.fork_length);
+                return out.bytes(&mac.finder_info);
+            }
+            (Part::Reserved(2), Some(mac)) => return out.u16(mac.mode),
+            _ => {}
+        }
         match part {
             Part::EaSizeOrTag if is_reparse_point => out.u32(self.reparse_tag.0),
             Part::EaSizeOrTag | Part::EaSize => out.u32(self.ea_size),
@@ -254,6 +279,18 @@ mod tests {
         DirectoryClass::new(class).expect("a directory class")
     }
 
+    #[test]
+    fn entries_for_macs_have_other_fields() {
+        let mac = MacAttributes { maximal_access: 0x1234, fork_length: 0x5678, finder_info: [7; 16], mode: 0o644 };
+        let entry = DirectoryEntry { mac: Some(mac), ..sample(b"") };
+        let mut bytes = Vec::new();
+        entry.encode(class(FileInformationClass::ID_BOTH_DIRECTORY), &mut Writer::new(&mut bytes));
+        assert_eq!(bytes[64..68], [0x34, 0x12, 0, 0]);
+        assert_eq!(bytes[68..70], [0, 0], "there is no short name");
+        assert_eq!(bytes[70..78], [0x78, 0x56, 0, 0, 0, 0, 0, 0]);
+        assert_eq!((&bytes[78..94], &bytes[94..96]), (&[7; 16][..], &[0xa4, 0x01][..]));
+    }
+
     // Each field has its own byte, so that a misplaced field is detected.
     fn sample(name: &[u8]) -> DirectoryEntry<'_> {
         DirectoryEntry {
@@ -270,6 +307,7 @@ mod tests {
             short_name: ShortName::new(&[0x0b; 4]).expect("two units"),
             file_id: 0x0c0c0c0c0c0c0c0c,
             file_id_128: [0x0d; 16],
+            mac: None,
             file_name: name,
         }
     }

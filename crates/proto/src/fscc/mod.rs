@@ -25,7 +25,7 @@ pub use attributes::{FileAttributes, ReparseTag};
 pub use chain::{Entries, EntryChain};
 pub use class::{FileInformationClass, FsInformationClass};
 pub use control::*;
-pub use directory::{DirectoryClass, DirectoryEntry, ShortName};
+pub use directory::{DirectoryClass, DirectoryEntry, MacAttributes, ShortName};
 pub use ea::{EA_ALIGNMENT, EaFlags, FileFullEaInformation, FileGetEaInformation};
 pub use file::*;
 pub use name::*;

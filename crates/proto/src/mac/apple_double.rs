@@ -1,0 +1,264 @@
+//! AppleDouble data (version 2): a header with a table of entries. Netatalk and Samba store it in the attribute
+//! `org.netatalk.Metadata`; macOS, on file systems without streams, in the file `._NAME`, with extended attributes
+//! behind the Finder info.
+
+use crate::bytes::{Malformed, Reader, Result};
+use crate::mac::afp_info::FinderInfo;
+
+const MAGIC: [u8; 4] = [0x00, 0x05, 0x16, 0x07];
+const VERSION: [u8; 4] = [0x00, 0x02, 0x00, 0x00];
+/// The size of the header in bytes, without the table of entries.
+const HEADER: usize = 26;
+/// The size of an entry of the table in bytes.
+const ENTRY: usize = 12;
+/// The most entries that a table may have.
+const MOST_ENTRIES: usize = 64;
+/// The magic number of the extended attributes behind the Finder info.
+const ATTRIBUTES_MAGIC: [u8; 4] = *b"ATTR";
+/// The size of their header in bytes, with the two bytes that align it.
+const ATTRIBUTES_HEADER: usize = 38;
+/// The most extended attributes that a file may have.
+const MOST_ATTRIBUTES: usize = 1024;
+
+/// The ids of entries.
+pub mod id {
+    /// The resource fork.
+    pub const RESOURCE_FORK: u32 = 2;
+    /// A comment.
+    pub const COMMENT: u32 = 4;
+    /// The times of the file.
+    pub const FILE_DATES: u32 = 8;
+    /// The Finder info, which extended attributes may follow.
+    pub const FINDER_INFO: u32 = 9;
+    /// The attributes of AFP.
+    pub const AFP_FILE_INFO: u32 = 14;
+}
+
+/// An entry of the table: a part of the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The kind of the data.
+    pub id: u32,
+    /// The offset of the data.
+    pub offset: usize,
+    /// Its length.
+    pub length: usize,
+}
+
+/// The header and the table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AppleDouble {
+    /// The entries in their order. An id occurs once.
+    pub entries: Vec<Entry>,
+}
+
+impl AppleDouble {
+    /// Reads the header and the table of data that is `size` bytes long and starts with `bytes`. Every entry is within
+    /// `size` and behind the table. No entries overlap.
+    pub fn decode(bytes: &[u8], size: u64) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        if reader.array()? != MAGIC || reader.array()? != VERSION {
+            return Err(Malformed::Value);
+        }
+        reader.skip(16)?;
+        let count = usize::from(u16::from_be_bytes(reader.array()?));
+        if count > MOST_ENTRIES {
+            return Err(Malformed::Value);
+        }
+        let table_end = HEADER + count * ENTRY;
+        let mut entries: Vec<Entry> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let mut number = || Ok(u32::from_be_bytes(reader.array()?));
+            let (id, offset, length) = (number()?, number()?, number()?);
+            if u64::from(offset) + u64::from(length) > size {
+                return Err(Malformed::Offset);
+            }
+            let entry = Entry { id, offset: offset as usize, length: length as usize };
+            let overlaps = |other: &Entry| {
+                entry.offset < other.offset + other.length && other.offset < entry.offset + entry.length
+            };
+            let is_placed = entry.length == 0 || entry.offset >= table_end;
+            if !is_placed || entries.iter().any(|other| other.id == id || overlaps(other)) {
+                return Err(Malformed::Offset);
+            }
+            entries.push(entry);
+        }
+        Ok(AppleDouble { entries })
+    }
+
+    /// Returns the entry with this id.
+    pub fn entry(&self, id: u32) -> Option<Entry> {
+        self.entries.iter().copied().find(|entry| entry.id == id)
+    }
+
+    /// Returns the Finder info, if the data has one that is not cut off.
+    pub fn finder_info(&self, bytes: &[u8]) -> Option<FinderInfo> {
+        let entry = self.entry(id::FINDER_INFO).filter(|entry| entry.length >= 32)?;
+        bytes.get(entry.offset..)?.first_chunk().copied()
+    }
+
+    /// Returns the extended attributes behind the Finder info, in `bytes`, which hold all the data before the resource
+    /// fork. Data that has none gives an empty list.
+    pub fn attributes<'a>(&self, bytes: &'a [u8]) -> Result<Vec<(&'a str, &'a [u8])>> {
+        let Some(entry) = self.entry(id::FINDER_INFO).filter(|entry| entry.length > 32) else { return Ok(Vec::new()) };
+        let end = entry.offset + entry.length;
+        let area = bytes.get(..end).ok_or(Malformed::Truncated)?;
+        let mut reader = Reader::new(&area[entry.offset + 32..]);
+        if reader.remaining() < ATTRIBUTES_HEADER {
+            return Ok(Vec::new());
+        }
+        reader.skip(2)?;
+        if reader.array()? != ATTRIBUTES_MAGIC {
+            return Ok(Vec::new());
+        }
+        // The file's tag, the total size, the start and the length of the values, three reserved numbers, and flags.
+        reader.skip(4 + 4 + 4 + 4 + 12 + 2)?;
+        let count = usize::from(u16::from_be_bytes(reader.array()?));
+        if count > MOST_ATTRIBUTES {
+            return Err(Malformed::Value);
+        }
+        (0..count).map(|_| attribute(&mut reader, area, entry.offset)).collect()
+    }
+}
+
+/// Reads the entry of an extended attribute: the place of its value, flags, and its name.
+fn attribute<'a>(reader: &mut Reader<'a>, area: &'a [u8], start: usize) -> Result<(&'a str, &'a [u8])> {
+    let offset = u32::from_be_bytes(reader.array()?) as usize;
+    let length = u32::from_be_bytes(reader.array()?) as usize;
+    reader.skip(2)?;
+    let name_length = usize::from(reader.u8()?);
+    let name = reader.take(name_length)?.strip_suffix(&[0]).ok_or(Malformed::Value)?;
+    let name = std::str::from_utf8(name).map_err(|_| Malformed::Value)?;
+    let is_name = !name.is_empty() && !name.contains('\0');
+    // Entries are aligned to four bytes.
+    reader.skip((11 + name_length).next_multiple_of(4) - (11 + name_length))?;
+    let value = offset.checked_add(length).and_then(|end| area.get(offset..end)).ok_or(Malformed::Offset)?;
+    if is_name && offset >= start { Ok((name, value)) } else { Err(Malformed::Offset) }
+}
+
+/// The size in bytes of the data in the attribute `org.netatalk.Metadata`.
+pub const METADATA_SIZE: usize = 402;
+
+/// The entries of that data: id, offset and length. Space for a comment of 200 bytes follows the Finder info. The last
+/// four are Netatalk's own.
+const METADATA: [(u32, usize, usize); 8] = [
+    (id::FINDER_INFO, 122, 32),
+    (id::COMMENT, 154, 0),
+    (id::FILE_DATES, 354, 16),
+    (id::AFP_FILE_INFO, 370, 4),
+    (0x8044_4556, 0, 0),
+    (0x8049_4e4f, 0, 0),
+    (0x8053_594e, 0, 0),
+    (0x8053_567e, 0, 0),
+];
+
+/// Returns the value of `org.netatalk.Metadata` of a file that had none, with this Finder info. The file was created at
+/// `created` and modified at `modified`, in seconds since 1970.
+pub fn metadata(finder: &FinderInfo, created: i64, modified: i64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(METADATA_SIZE);
+    header(&mut bytes, &METADATA);
+    bytes.resize(METADATA_SIZE, 0);
+    bytes[122..154].copy_from_slice(finder);
+    let dates = [super::date(created), super::date(modified), 0x8000_0000, super::date(modified)];
+    for (at, date) in dates.iter().enumerate() {
+        bytes[354 + 4 * at..][..4].copy_from_slice(&date.to_be_bytes());
+    }
+    bytes
+}
+
+/// Appends the header and the table.
+fn header(bytes: &mut Vec<u8>, entries: &[(u32, usize, usize)]) {
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&VERSION);
+    bytes.extend_from_slice(&[0; 16]);
+    bytes.extend_from_slice(&(entries.len() as u16).to_be_bytes());
+    for (id, offset, length) in entries {
+        for number in [*id, *offset as u32, *length as u32] {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FINDER: FinderInfo = *b"TEXTttxt\x40\0\0\0\0\0\0\0................";
+
+    /// An AppleDouble file of macOS with one extended attribute.
+    fn file(fork: &[u8]) -> Vec<u8> {
+        let (name, value) = (b"com.apple.x\0", b"value");
+        let mut area = FINDER.to_vec();
+        area.extend_from_slice(&[0; 2]);
+        area.extend_from_slice(b"ATTR");
+        area.extend_from_slice(&[0; 4]);
+        let values = 50 + 32 + 38 + (11 + name.len()).next_multiple_of(4);
+        for number in [values + value.len(), values, value.len(), 0, 0, 0] {
+            area.extend_from_slice(&(number as u32).to_be_bytes());
+        }
+        area.extend_from_slice(&[0, 0, 0, 1]);
+        area.extend_from_slice(&(values as u32).to_be_bytes());
+        area.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        area.extend_from_slice(&[0, 0, name.len() as u8]);
+        area.extend_from_slice(name);
+        area.resize(values - 50, 0);
+        area.extend_from_slice(value);
+        let mut bytes = Vec::new();
+        header(&mut bytes, &[(id::FINDER_INFO, 50, area.len()), (id::RESOURCE_FORK, 50 + area.len(), fork.len())]);
+        bytes.extend(area);
+        bytes.extend_from_slice(fork);
+        bytes
+    }
+
+    #[test]
+    fn a_file_of_macos_is_read() {
+        let bytes = file(b"fork");
+        let double = AppleDouble::decode(&bytes, bytes.len() as u64).expect("valid");
+        assert_eq!(double.finder_info(&bytes), Some(FINDER));
+        assert_eq!(double.attributes(&bytes), Ok(vec![("com.apple.x", &b"value"[..])]));
+        let fork = double.entry(id::RESOURCE_FORK).expect("it has a fork");
+        assert_eq!(&bytes[fork.offset..], b"fork");
+    }
+
+    #[test]
+    fn metadata_of_netatalk_round_trips() {
+        let bytes = metadata(&FINDER, super::super::EPOCH + 1, super::super::EPOCH + 2);
+        assert_eq!(bytes.len(), METADATA_SIZE);
+        let double = AppleDouble::decode(&bytes, bytes.len() as u64).expect("valid");
+        assert_eq!(double.finder_info(&bytes), Some(FINDER));
+        assert_eq!(double.entries.len(), 8);
+        assert_eq!(bytes[354..370], [0, 0, 0, 1, 0, 0, 0, 2, 0x80, 0, 0, 0, 0, 0, 0, 2]);
+    }
+
+    #[test]
+    fn entries_outside_of_the_data_are_refused() {
+        let good = file(b"fork");
+        let size = good.len() as u64;
+        assert!(AppleDouble::decode(&good, size - 1).is_err(), "the fork is cut off");
+        assert!((0..50).all(|end| AppleDouble::decode(&good[..end], size).is_err()));
+        for (at, byte) in [(0, 1), (4, 1), (24, 1), (25, 80), (29, 2), (33, 0), (45, 60)] {
+            let mut wrong = good.clone();
+            wrong[at] = byte;
+            assert!(AppleDouble::decode(&wrong, size).is_err(), "{byte} at {at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_outside_of_the_data_is_read(at in 0_usize..200, byte: u8, end in 0_usize..200) {
+            let mut bytes = file(b"fork");
+            if let Some(changed) = bytes.get_mut(at) {
+                *changed = byte;
+            }
+            bytes.truncate(end);
+            if let Ok(double) = AppleDouble::decode(&bytes, bytes.len() as u64) {
+                for entry in &double.entries {
+                    prop_assert!(entry.offset + entry.length <= bytes.len());
+                }
+                let _ = double.finder_info(&bytes);
+                prop_assert!(double.attributes(&bytes).unwrap_or_default().len() <= bytes.len());
+            }
+        }
+    }
+}
