@@ -7,7 +7,7 @@ use backing::Wait;
 use backing::executor::unless_cancelled;
 use backing::workers::Lane;
 use server::answer::Answer;
-use server::vfs::{Case, Entry, Errno, Identity, Kind, Op, Result};
+use server::vfs::{Case, Entry, EntryXattr, Errno, Identity, Kind, Op, Result};
 
 use crate::dir::metadata_of;
 use crate::identity;
@@ -15,7 +15,48 @@ use crate::lookup::look;
 use crate::metadata::Source;
 use crate::names::Directory;
 use crate::node::Open;
+use crate::node::whole;
+use crate::proc_fd;
 use crate::root::Root;
+
+/// The attributes of so many entries are read on the calling thread.
+pub(crate) const FEW_ENTRIES: usize = 16;
+
+/// Returns those of `attributes` that the entries `names` of the directory have. An entry that vanished, and an
+/// attribute that the user may not read, has none.
+pub(crate) fn attributes(
+    open: &Open,
+    who: &Arc<Identity>,
+    names: &[Box<[u8]>],
+    attributes: &[String],
+) -> Result<Vec<Vec<EntryXattr>>> {
+    if open.kind != Kind::Directory {
+        return Err(Errno::NOTDIR);
+    }
+    identity::assume(who)?;
+    let directory = proc_fd::path(open.fd());
+    let of_entry = |name: &Box<[u8]>| {
+        let path = [&directory[..], b"/", name].concat();
+        let list = whole(|buffer| rustix::fs::llistxattr(path.as_slice(), buffer)).unwrap_or_default();
+        let has = |wanted: &str| list.split(|&byte| byte == 0).any(|name| name == wanted.as_bytes());
+        let present = attributes.iter().enumerate().filter(|(_, wanted)| has(wanted));
+        present.filter_map(|(index, wanted)| value(open, name, index, wanted)).collect()
+    };
+    Ok(names.iter().map(of_entry).collect())
+}
+
+/// Returns the attribute `wanted` of the entry `name`.
+fn value(open: &Open, name: &[u8], index: usize, wanted: &str) -> Option<EntryXattr> {
+    let mut buffer = [0; EntryXattr::LONGEST];
+    match proc_fd::getxattr_of(open.fd(), name, wanted, &mut buffer) {
+        Ok(length) => Some(EntryXattr { index, length, value: buffer[..length].to_vec() }),
+        Err(rustix::io::Errno::RANGE) => {
+            let length = proc_fd::getxattr_of(open.fd(), name, wanted, &mut []).ok()?;
+            Some(EntryXattr { index, length, value: Vec::new() })
+        }
+        Err(_) => None,
+    }
+}
 
 impl Open {
     /// Answers at once if the kernel has the entry cached.

@@ -15,13 +15,14 @@ use server::acl::ntacl;
 use server::answer::Answer;
 use server::vfs::watch::{ChangeListener, Wanted, Watching};
 use server::vfs::{
-    Access, Case, CopyRange, DataRange, Entry, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
+    Access, Case, CopyRange, DataRange, Entry, EntryXattr, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
     ListRequest, Metadata, Node, Op, Page, Payload, Quotas, RangeChange, ReadReply, ReadRequest, RelPath, Result,
     SetMetadata, SetXattr, Space, Time,
 };
 
 use crate::dir::Listing;
 use crate::durable::Linked;
+use crate::entry::FEW_ENTRIES;
 use crate::file::LARGE;
 use crate::filesystem::FileSystem;
 use crate::identity::KernelIdentity;
@@ -381,7 +382,7 @@ fn is_hidden(name: &str, who: &Identity) -> bool {
 }
 
 /// Returns the complete result of `get`, whatever its length; `get` fails if the buffer is too small.
-fn whole(get: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
+pub(crate) fn whole(get: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
     // Most values, including security descriptors with fifty ACEs, and the absence of a value need no heap buffer.
     let mut short = [0; 2048];
     match get(&mut short) {
@@ -502,6 +503,22 @@ impl Node for Handle {
 
     fn entry(&self, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>> {
         Open::entry(&self.0, op, name, case)
+    }
+
+    fn entry_xattrs(
+        &self,
+        op: &Op,
+        names: Vec<Box<[u8]>>,
+        attributes: Arc<[String]>,
+    ) -> Answer<Result<Vec<Vec<EntryXattr>>>> {
+        let (open, who) = (Arc::clone(&self.0), Arc::clone(op));
+        let executor = &self.0.system.executor;
+        let are_few = names.len() <= FEW_ENTRIES;
+        let find = move || crate::entry::attributes(&open, &who, &names, &attributes);
+        if executor.is_quick() && are_few {
+            return Answer::now(executor.timed(find));
+        }
+        executor.later(op.uid, Lane::Data, unless_cancelled(op, find))
     }
 
     fn get_xattr(&self, op: &Op, name: &str) -> Answer<Result<Option<Vec<u8>>>> {

@@ -35,6 +35,7 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Global {
         } else if fold(&name) == "printers" {
             policy.printers = Printers::new(&reader, section, &policy).map(|printers| Arc::new(printers) as _);
         } else if let Some(share) = share::build(&reader, section) {
+            policy.mac.offered |= share.mac.is_some();
             policy.shares.insert(fold(&name), Arc::new(share));
         }
     }

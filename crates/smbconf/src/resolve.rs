@@ -312,7 +312,8 @@ mod tests {
         check("valid users", "ann # not bob", Some((Severity::Warning, Code::TrailingComment)));
         check("path", "/srv ; data", Some((Severity::Warning, Code::TrailingComment)));
         check("comment", "Room #5 # left", None);
-        check("fruit:metadata", "stream", Some((Severity::Note, Code::NotServed)));
+        check("fruit:metadata", "stream", None);
+        check("fruit:nonsense", "yes", Some((Severity::Note, Code::NotServed)));
         check("friut:metadata", "stream", Some((Severity::Warning, Code::UnknownParameter)));
         check("idmap config * : range", "1000-2000", None);
         check("idmap config EXAMPLE:backend", "rid", None);

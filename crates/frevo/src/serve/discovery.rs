@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use discovery::link::{Addresses, Link};
 use discovery::{Announced, Links, llmnr, mdns, netbios, wsd};
 use server::accounts::DomainSid;
-use server::policy::Policy;
+use server::policy::{Policy, Share};
 use smbconf::Daemon;
 use smbconf::interfaces::{Interface, interfaces};
 use tokio::net::UdpSocket;
@@ -24,8 +24,10 @@ use crate::network::Network;
 const POLL: Duration = Duration::from_secs(5);
 /// How long the goodbye may take when the server stops.
 const GOODBYE_TIME: Duration = Duration::from_secs(1);
-/// The model of the device, by which macOS selects its icon. Samba announces the same.
-const MODEL: &str = "model=MacSamba";
+/// The port of the record for Time Machine, which has no meaning. Macs expect this one.
+const TIME_MACHINE_PORT: u16 = 9;
+/// The most shares for Time Machine that one record names, so that it fits into a packet.
+const MOST_TIME_MACHINES: usize = 8;
 
 /// The announcements of the running server.
 pub(super) struct Discovery {
@@ -87,7 +89,7 @@ impl Discovery {
         let mdns = port.filter(|_| daemon.multicast_dns_register).map(|port| {
             let host = host_name.split('.').next().unwrap_or_default();
             let instance = if daemon.mdns_host_name { host } else { &policy.netbios_name };
-            multicast_dns(host, instance, port)
+            multicast_dns(host, instance, port, policy)
         });
         // WS-Discovery has no port, and Windows uses the standard one.
         let ws_discovery = (daemon.ws_discovery && has_standard).then(|| self.ws_discovery(policy)).flatten();
@@ -135,14 +137,29 @@ fn link_local_names(policy: &Policy, daemon: &Daemon, host_name: &str) -> llmnr:
     host
 }
 
-fn multicast_dns(host: &str, instance: &str, port: u16) -> mdns::Host {
+fn multicast_dns(host: &str, instance: &str, port: u16, policy: &Policy) -> mdns::Host {
     let service = |kind: &str, port, text: &[&str]| mdns::Service {
         kind: kind.to_owned(),
         port,
         text: text.iter().map(|text| (*text).to_owned()).collect(),
     };
-    let services = vec![service("_smb._tcp", port, &[]), service("_device-info._tcp", 0, &[MODEL])];
+    // macOS selects the icon of the server by the model.
+    let model = format!("model={}", policy.mac.model);
+    let mut services = vec![service("_smb._tcp", port, &[]), service("_device-info._tcp", 0, &[&model])];
+    let disks = time_machines(policy);
+    if !disks.is_empty() {
+        let text = std::iter::once("sys=adVF=0x100".to_owned()).chain(disks).collect();
+        services.push(mdns::Service { kind: "_adisk._tcp".to_owned(), port: TIME_MACHINE_PORT, text });
+    }
     mdns::Host { name: host.to_owned(), instance: instance.to_owned(), services }
+}
+
+/// Returns the entries of the record by which Macs find the shares for Time Machine.
+fn time_machines(policy: &Policy) -> Vec<String> {
+    let is_one = |share: &Share| share.available && share.mac.as_ref().is_some_and(|mac| mac.time_machine);
+    let names = policy.shares.values().filter(|share| is_one(share)).map(|share| share.name.as_str());
+    let entry = |(number, name)| format!("dk{number}=adVN={name},adVF=0x82");
+    names.take(MOST_TIME_MACHINES).enumerate().map(entry).collect()
 }
 
 /// Sends the links whenever they have changed.
@@ -201,6 +218,7 @@ fn served_links(served: &[&Interface], all: &[Interface]) -> Links {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use server::policy::MacPolicy;
     use smbconf::{InterfaceChoice, InterfacePattern};
 
     fn interface(name: &str, index: u32, address: &str) -> Interface {
@@ -276,6 +294,12 @@ mod tests {
         let host_name = announced(&["192.0.2.5:445"], &policy, &Daemon { mdns_host_name: true, ..daemon.clone() });
         assert_eq!(host_name.mdns.map(|host| host.instance), Some("files1".to_owned()));
         assert_eq!(announced(&["192.0.2.5:445"], &policy, &Daemon::default()), Announced::default());
+        let mut backups = Share::new("Backups", "/srv");
+        backups.mac = Some(Arc::new(MacPolicy { time_machine: true, ..MacPolicy::default() }));
+        let shares = BTreeMap::from([("backups".to_owned(), Arc::new(backups))]);
+        let host = announced(&["192.0.2.5:445"], &Policy { shares, ..policy.clone() }, &daemon).mdns.expect("it is on");
+        let disks = host.services.iter().find(|service| service.kind == "_adisk._tcp").expect("a disk is announced");
+        assert_eq!((disks.port, disks.text.join(" ")), (9, "sys=adVF=0x100 dk0=adVN=Backups,adVF=0x82".to_owned()));
         let illegal = Policy { netbios_name: "A/B".into(), ..policy };
         assert_eq!(announced(&["192.0.2.5:445"], &illegal, &daemon).ws_discovery, None);
     }

@@ -193,7 +193,9 @@ impl<'a> DirectoryEntry<'a> {
         match (part, &self.mac) {
             (Part::EaSizeOrTag, Some(mac)) if !is_reparse_point => return out.u32(mac.maximal_access),
             (Part::ShortName, Some(mac)) => {
-                out.zeros(2);
+                // Samba states the length of the whole field.
+                out.u8(24);
+                out.u8(0);
                 out.u64(mac.fork_length);
                 return out.bytes(&mac.finder_info);
             }
@@ -286,7 +288,7 @@ mod tests {
         let mut bytes = Vec::new();
         entry.encode(class(FileInformationClass::ID_BOTH_DIRECTORY), &mut Writer::new(&mut bytes));
         assert_eq!(bytes[64..68], [0x34, 0x12, 0, 0]);
-        assert_eq!(bytes[68..70], [0, 0], "there is no short name");
+        assert_eq!(bytes[68..70], [24, 0], "the field is full");
         assert_eq!(bytes[70..78], [0x78, 0x56, 0, 0, 0, 0, 0, 0]);
         assert_eq!((&bytes[78..94], &bytes[94..96]), (&[7; 16][..], &[0xa4, 0x01][..]));
     }

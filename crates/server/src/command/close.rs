@@ -24,6 +24,7 @@ use crate::state::abandoned::{Abandoned, What};
 use crate::state::durable;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::streams;
+use crate::streams::mac::Role;
 use crate::tree::Disk;
 use crate::vfs::{Errno, FileId, Kind, Node, Op, RelPath, SetMetadata};
 
@@ -246,6 +247,10 @@ async fn delete_base(
 async fn delete_file(server: &Server, disk: &Disk, file: &FileOpen, doomed: &Doomed) -> std::result::Result<(), Errno> {
     match streams::of(&file.node) {
         Some(node) => {
+            // Macs expect that a resource fork cannot be deleted.
+            if node.stream.role() == Role::Fork {
+                return Ok(());
+            }
             let name = node.stream.name();
             let removed = node.stream.remove(&node.file, &doomed.op).await;
             audit::deleted(disk, &doomed.path, name.as_deref(), None, outcome(&removed));

@@ -34,7 +34,7 @@ pub(super) async fn query(
     let (opened, _room) = open(request, reply, file, rights, None).await?;
     let asked = QueryInfoRequest { additional_information: parts.0, ..QueryInfoRequest::default() };
     let answer = match opened.disk() {
-        Ok(disk) => security::query(&asked, opened.granted(), &opened.file, disk).await,
+        Ok(disk) => security::query(&asked, opened.granted(), &opened.file, disk, false).await,
         Err(error) => Err(error),
     };
     opened.close(&request.connection.server).await;
@@ -69,7 +69,7 @@ async fn change(request: &Request<'_>, asked: &SetInfoRequest<'_>, opened: &With
         return Err(disk.refusal());
     }
     let audited = audit::Change::begin(disk, &opened.file);
-    let done = security::set(asked, opened.granted(), &opened.file, disk, server.environment.now()).await;
+    let done = security::set(asked, opened.granted(), &opened.file, disk, server.environment.now(), false).await;
     let done = done.map(|()| Status::SUCCESS);
     if let Some(audited) = audited {
         audited.end(asked, &done);

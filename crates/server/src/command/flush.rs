@@ -13,6 +13,9 @@ use crate::vfs::Kind;
 /// Rights of which a handle needs one for FLUSH ([MS-FSA] 2.1.5.7); for directories, those to create entries.
 const WRITING: AccessMask = AccessMask(AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0);
 
+/// `Reserved1` of a FLUSH by which macOS requests F_FULLFSYNC.
+const FULL_SYNC: u16 = 0xffff;
+
 pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = FlushRequest::decode(request.message)?;
     let open = request.open(asked.file_id, reply)?;
@@ -21,7 +24,9 @@ pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<St
             return Err(Error::because(Status::ACCESS_DENIED, "the handle was not opened for writing"));
         }
         request.connection.server.opens.files.settle_write_time(file.file);
-        let strict_sync = open.tree.disk().is_none_or(|disk| disk.share.sync.strict_sync);
+        // A Mac that requests a full sync relies on it.
+        let is_full = asked.reserved1 == FULL_SYNC && request.connection.mac.is_negotiated();
+        let strict_sync = is_full || open.tree.disk().is_none_or(|disk| disk.share.sync.strict_sync);
         // For a directory, its entries: names created, renamed and deleted ([MS-FSA] 2.1.5.7).
         if matches!(file.kind, Kind::File | Kind::Directory) && strict_sync {
             file.node.flush(&file.op).await?;

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use proto::dtyp::AccessMask;
 use proto::dtyp::FileTime;
 use proto::fscc::{
-    DirectoryClass, DirectoryEntry, EntryChain, FileAttributes, FileInformationClass, ReparseTag, ShortName,
+    DirectoryClass, DirectoryEntry, EntryChain, FileAttributes, FileInformationClass, MacAttributes, ReparseTag,
+    ShortName,
 };
+use proto::mac::afp_info::compressed;
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::status::Status;
 
@@ -21,7 +23,9 @@ use crate::name::short::{is_short, mangle, may_be_mangled};
 use crate::name::wildcard::{Matcher, Pattern};
 use crate::reparse;
 use crate::request::{Reply, Request};
+use crate::security::access;
 use crate::state::open::{FileOpen, Listing, Open};
+use crate::streams::Streams;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
 use crate::vfs::{self, Case, Entry, Errno, Kind, ListRequest, Lookup, Metadata, Node, RelPath, Time};
@@ -65,6 +69,9 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
         batch: if open.charge.payer().is_overdrawn() { FEW } else { batch },
         matcher: listing.pattern.as_ref().map(Pattern::matcher),
         newest: newest(request, disk),
+        mac: request.connection.mac.lists_attributes().then_some(&request.connection.server.opens.streams),
+        hides_ids: request.connection.mac.is_negotiated()
+            && disk.share.mac.as_ref().is_some_and(|mac| mac.zero_file_id),
         work: Work::new(),
     };
     let first = !listing.begun;
@@ -102,19 +109,23 @@ impl Listing {
 }
 
 /// The response buffer of one request.
-struct Page {
+struct Page<'a> {
     class: DirectoryClass,
     chain: EntryChain,
     space: usize,
     single: bool,
     batch: usize,
     matcher: Option<Matcher>,
+    /// The streams, if the client is a Mac that sees Finder info in listings.
+    mac: Option<&'a Streams>,
+    /// Ids of files are not told.
+    hides_ids: bool,
     /// Entries written later are hidden by `hide new files timeout`.
     newest: Option<Time>,
     work: Work,
 }
 
-impl Page {
+impl Page<'_> {
     /// Returns whether an entry with any name fits after `.` and `..`. Otherwise the directory is not read yet: files
     /// that are deleted before the next request are not listed.
     fn has_room_after_dots(&self) -> bool {
@@ -136,7 +147,7 @@ async fn fill(
     open: &Open,
     file: &FileOpen,
     listing: &mut Listing,
-    page: &mut Page,
+    page: &mut Page<'_>,
     reply: &mut Reply,
 ) -> Result<Status> {
     loop {
@@ -165,7 +176,14 @@ async fn fill(
             true => ReparseTag::DFS,
             false => reparse_tag(disk, file, &entry, &metadata).await,
         };
-        let encoded = directory_entry(disk, &entry, &name, &metadata, tag);
+        let mut encoded = directory_entry(disk, &entry, &name, &metadata, tag);
+        if page.mac.is_some() && page.class.class() == FileInformationClass::ID_BOTH_DIRECTORY {
+            page.work.spend(CHECK).await;
+            encoded.mac = Some(mac_attributes(disk, file, listing, &entry, &metadata).await);
+        }
+        if page.hides_ids {
+            (encoded.file_id, encoded.file_id_128) = (0, [0; 16]);
+        }
         if !encoded.push(page.class, &mut page.chain, &mut reply.body()) {
             listing.ahead.push_front(entry);
             if !page.chain.is_empty() {
@@ -185,13 +203,19 @@ async fn fill(
 
 impl Listing {
     /// Returns the next entry of the directory; `.` and `..` are first.
-    async fn next(&mut self, disk: &Disk, file: &FileOpen, page: &Page) -> Result<Option<Entry>> {
+    async fn next(&mut self, disk: &Disk, file: &FileOpen, page: &Page<'_>) -> Result<Option<Entry>> {
         if !self.begun {
             self.begun = true;
             self.first(disk, file, page).await?;
         }
         while self.ahead.is_empty() && !self.ended {
             self.read(file, page.batch).await?;
+        }
+        if let Some(streams) = page.mac
+            && std::mem::take(&mut self.is_undescribed)
+        {
+            let path = file.name.path.lock().clone();
+            self.listed = streams.listed(disk, &file.op, (&file.node, &path), self.ahead.iter()).await;
         }
         Ok(self.ahead.pop_front())
     }
@@ -201,12 +225,13 @@ impl Listing {
         let page = file.node.list(&file.op, ListRequest { cursor: self.cursor, count: batch, metadata: true }).await?;
         self.ended = page.is_last || page.entries.is_empty();
         self.cursor = page.next;
+        self.is_undescribed = true;
         self.ahead.extend(page.entries.into_iter().filter(|entry| !is_store_name(&entry.name)));
         Ok(page.parent)
     }
 
     /// Prepares the first entries: the single name, or `.`, `..` and those that are read with the parent's metadata.
-    async fn first(&mut self, disk: &Disk, file: &FileOpen, page: &Page) -> Result<()> {
+    async fn first(&mut self, disk: &Disk, file: &FileOpen, page: &Page<'_>) -> Result<()> {
         if let Some(name) = self.name.as_deref().filter(|name| !is_dots(name)) {
             let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
             let found = file.node.entry(&file.op, name, case).await?;
@@ -215,6 +240,7 @@ impl Listing {
             let found = found.filter(|entry| !is_store_name(&entry.name));
             self.looked_up = found.is_some();
             self.ended = found.is_some() || !may_be_short;
+            self.is_undescribed = true;
             self.ahead.extend(found);
             return Ok(());
         }
@@ -292,7 +318,7 @@ async fn reparse_tag(disk: &Disk, file: &FileOpen, entry: &Entry, metadata: &Met
 }
 
 /// Returns the wire name of an entry that matches the pattern and is visible to the client.
-fn shown(disk: &Disk, listing: &Listing, page: &Page, entry: &Entry) -> Option<(Vec<u16>, Metadata)> {
+fn shown(disk: &Disk, listing: &Listing, page: &Page<'_>, entry: &Entry) -> Option<(Vec<u16>, Metadata)> {
     if !disk.veto.is_empty() && disk.veto.matches(&entry.name) || disk.share.names.characters.hides(&entry.name) {
         return None;
     }
@@ -371,6 +397,46 @@ fn directory_entry<'a>(
         short_name: short_name(disk, &entry.name),
         file_id: metadata.file_id(),
         file_id_128,
+        mac: None,
         file_name: name,
     }
+}
+
+/// Returns what an entry shows to a Mac. On shares without the extensions it has no Finder info.
+async fn mac_attributes(
+    disk: &Disk,
+    file: &FileOpen,
+    listing: &Listing,
+    entry: &Entry,
+    metadata: &Metadata,
+) -> MacAttributes {
+    let own = disk.share.mac.as_deref();
+    let listed = listing.listed.get(&entry.name).copied().unwrap_or_default();
+    let path = match is_dots(&entry.name) {
+        true => None,
+        false => file.name.path.lock().join(&entry.name),
+    };
+    let maximal_access = match path.filter(|_| own.is_none_or(|own| own.lists_access)) {
+        Some(path) => (access::listed(disk, &path, metadata).await & disk.share_rights).0,
+        None => AccessMask::FILE_ALL_ACCESS.0,
+    };
+    let finder = listed.finder.filter(|_| own.is_none_or(|own| own.lists_finder_info));
+    let added = proto::mac::date(metadata.created.secs);
+    MacAttributes {
+        maximal_access,
+        fork_length: if own.is_none_or(|own| own.lists_fork) { listed.fork } else { 0 },
+        finder_info: finder.map(|finder| compressed(&finder, metadata.kind == Kind::File, added)).unwrap_or_default(),
+        mode: mode(metadata),
+    }
+}
+
+/// Returns the UNIX mode with the type of the file.
+fn mode(metadata: &Metadata) -> u16 {
+    let kind = match metadata.kind {
+        Kind::File => 0o100_000,
+        Kind::Directory => 0o040_000,
+        Kind::Symlink => 0o120_000,
+        Kind::Special => 0,
+    };
+    kind | (metadata.mode & 0o7777) as u16
 }

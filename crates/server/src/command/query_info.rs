@@ -43,7 +43,10 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
     let answer = match asked.info_type {
         InfoType::FILE => query_file(request, &asked, &open, file, disk).await?,
         InfoType::FILESYSTEM => filesystem::query(request, &asked, &file.node, &file.op, disk).await?,
-        InfoType::SECURITY => security::query(&asked, open.granted, file, disk).await?,
+        InfoType::SECURITY => {
+            let shows_mode = request.shows_mode_to_mac();
+            security::query(&asked, open.granted, file, disk, shows_mode).await?
+        }
         InfoType::QUOTA => return Err(quota::other_handle()),
         _ => return Err(Error::new(Status::INVALID_PARAMETER)),
     };

@@ -8,6 +8,7 @@ use proto::smb2::change_notify::CompletionFilter;
 use proto::status::Status;
 
 use super::rename_stream;
+use crate::command::tree_connect::is_continuous;
 use crate::command::{directory_lease, oplock_break, snapshots};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -115,7 +116,7 @@ async fn rename(
         if let Some((held, wait)) = files.names_beneath_change(disk.volume, &from, now) {
             return Ok(Attempt::HandleBreak(held, wait));
         }
-        if files.is_open_beneath(disk.volume, &from) {
+        if files.is_open_beneath(disk.volume, &from) && !renames_over_open_files(request, disk) {
             return Err(Error::because(Status::ACCESS_DENIED, "a file in the directory is open"));
         }
         if target.path.is_beneath(&from) {
@@ -192,6 +193,13 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
     let by = file.lease.and_then(|lease| lease.parent_id());
     directory_lease::entry_changes(&request.connection.server, disk, &target.path, by).await;
     Ok(Attempt::Done)
+}
+
+/// Returns whether the client is a Mac, and may rename a directory although files in it are open. The record of a
+/// persistent open has the path, so shares with such opens are excepted.
+fn renames_over_open_files(request: &Request<'_>, disk: &Disk) -> bool {
+    let is_asked_for = disk.share.mac.as_ref().is_some_and(|mac| mac.posix_rename);
+    is_asked_for && request.connection.mac.is_negotiated() && !is_continuous(request, disk)
 }
 
 /// Records that the previous file of the new name has lost it.

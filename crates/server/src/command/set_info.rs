@@ -12,6 +12,7 @@ use proto::fscc::{
     FileDispositionInformationEx, FileEndOfFileInformation, FileInformationClass as Class, FileModeInformation,
     FilePositionInformation, FileValidDataLengthInformation, FsInformationClass,
 };
+use proto::mac::afp_info::AfpInfo;
 use proto::smb2::InfoType;
 use proto::smb2::change_notify::CompletionFilter;
 use proto::smb2::create::CreateOptions;
@@ -28,7 +29,8 @@ use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::state::durable;
 use crate::state::open::{FileOpen, Open, StickyTimes, Target};
-use crate::streams;
+use crate::streams::mac::Role;
+use crate::streams::{self, StreamNode};
 use crate::tree::Disk;
 use crate::vfs::{Extent, Kind, SetMetadata, Time};
 
@@ -87,7 +89,8 @@ async fn change(
             durable::save_all(&request.connection.server, file.file).await?;
         }
         InfoType::SECURITY => {
-            security::set(asked, open.granted, file, disk, request.connection.server.environment.now()).await?;
+            let now = request.connection.server.environment.now();
+            security::set(asked, open.granted, file, disk, now, request.shows_mode_to_mac()).await?;
             let change = Change::modified(CompletionFilter::SECURITY);
             request.connection.server.file_changed(disk, file, change);
         }
@@ -122,7 +125,15 @@ async fn set_file(
         }
         Class::END_OF_FILE => {
             let size = FileEndOfFileInformation::decode(&mut Reader::new(buffer))?.end_of_file;
+            check_finder_info(file, size)?;
             set_size(request, file, size).await?;
+            if size == 0
+                && request.connection.mac.is_negotiated()
+                && disk.share.mac.is_some()
+                && let Some(StreamNode { stream, file: base, .. }) = streams::of(&file.node)
+            {
+                stream.emptied_by_mac(base, &file.op).await?;
+            }
             server.resized(disk, file);
             Ok(())
         }
@@ -180,6 +191,15 @@ fn need(open: &Open, class: Class) -> Result<()> {
         _ => AccessMask(0),
     };
     if open.granted.contains(needed) { Ok(()) } else { Err(Error::new(Status::ACCESS_DENIED)) }
+}
+
+/// Refuses a size that Finder info cannot have, with the status of macOS.
+fn check_finder_info(file: &FileOpen, size: u64) -> Result<()> {
+    let is_info = streams::of(&file.node).is_some_and(|node| node.stream.role() == Role::Info);
+    if is_info && size > AfpInfo::SIZE as u64 {
+        return Err(Error::because(Status::ALLOTTED_SPACE_EXCEEDED, "Finder info has a fixed size"));
+    }
+    Ok(())
 }
 
 /// Sets times and attributes ([MS-FSA] 2.1.5.15.2). 0 leaves a time unchanged, -1 stops the handle's own I/O from

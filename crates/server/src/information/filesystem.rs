@@ -13,6 +13,7 @@ use proto::status::Status;
 
 use super::file::padded;
 use super::quota;
+use super::time_machine;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
@@ -42,7 +43,11 @@ pub(crate) async fn query(
     let class = Class(asked.file_info_class);
     let space = match class {
         Class::SIZE | Class::FULL_SIZE => {
-            bounded(node.space_of_user(op).await?, request.connection.server.policy().max_disk_size)
+            let mut space = node.space_of_user(op).await?;
+            if disk.share.mac.as_ref().is_some_and(|mac| mac.time_machine) {
+                space = time_machine::bounded(request, disk, space).await;
+            }
+            bounded(space, request.connection.server.policy().max_disk_size)
         }
         _ => node.space(op).await?,
     };

@@ -7,11 +7,13 @@
 pub(crate) mod ea;
 pub(crate) mod file;
 pub(crate) mod filesystem;
+mod nfs_aces;
 pub(crate) mod pipe;
 pub(crate) mod printer;
 pub(crate) mod quota;
 pub(crate) mod security;
 mod streams;
+mod time_machine;
 
 use proto::bytes::Writer;
 

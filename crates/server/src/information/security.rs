@@ -11,6 +11,7 @@ use crate::acl::sids;
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
+use crate::information::nfs_aces;
 use crate::security::effective;
 use crate::security::set::apply;
 use crate::security::set::apply::Authority;
@@ -24,6 +25,7 @@ pub(crate) async fn query(
     granted: AccessMask,
     file: &FileOpen,
     disk: &Disk,
+    shows_mode: bool,
 ) -> Result<Answer> {
     let parts = known_parts(asked.additional_information);
     if !granted.contains(needed_to_ask(parts)) {
@@ -40,6 +42,9 @@ pub(crate) async fn query(
     keep(&mut descriptor, parts);
     if !stored {
         descriptor = sids::shown(&*disk.ids, descriptor).await?;
+    }
+    if shows_mode {
+        nfs_aces::add(&mut descriptor, &metadata);
     }
     Ok(Answer::variable(encoded(|out| descriptor.encode(out)), 0))
 }
@@ -102,22 +107,30 @@ pub(crate) async fn set(
     file: &FileOpen,
     disk: &Disk,
     now: Time,
+    takes_mode: bool,
 ) -> Result<()> {
     let asked_parts = known_parts(asked.additional_information);
     if !granted.contains(needed_to_set(asked_parts)) {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
-    let given = apply::as_stored(disk, SecurityDescriptor::decode(asked.buffer)?);
+    let mut given = SecurityDescriptor::decode(asked.buffer)?;
+    let taken = if takes_mode { nfs_aces::take(&mut given) } else { nfs_aces::Taken::default() };
+    let given = apply::as_stored(disk, given);
     // An owner or group that was requested but is absent is not changed. An absent DACL grants full control to
     // everyone; an absent SACL audits nothing.
     let parts = Parts {
         owner: asked_parts.contains(SecurityInformation::OWNER) && given.owner.is_some(),
         group: asked_parts.contains(SecurityInformation::GROUP) && given.group.is_some(),
-        dacl: asked_parts.contains(SecurityInformation::DACL),
+        dacl: asked_parts.contains(SecurityInformation::DACL) && !taken.was_all,
         sacl: asked_parts & OF_SACL,
     };
+    let mode = taken.mode.filter(|_| asked_parts.contains(SecurityInformation::DACL));
+    let may_set_mode = granted.contains(AccessMask::WRITE_DAC);
     if parts.is_empty() || !disk.share.acls.nt_acl_support {
-        return Ok(());
+        return match mode {
+            Some(mode) => nfs_aces::set_mode(file, mode, may_set_mode).await,
+            None => Ok(()),
+        };
     }
     if file.kind == Kind::Symlink && (parts.dacl || !parts.sacl.is_empty()) {
         return Err(Error::because(Status::NOT_SUPPORTED, "a Linux symbolic link has no access control list"));
@@ -126,5 +139,9 @@ pub(crate) async fn set(
         write_dac: granted.contains(AccessMask::WRITE_DAC),
         write_owner: granted.contains(AccessMask::WRITE_OWNER),
     };
-    apply::set(disk, (file.file, &file.node), now, &given, parts, authority).await
+    apply::set(disk, (file.file, &file.node), now, &given, parts, authority).await?;
+    match mode {
+        Some(mode) => nfs_aces::set_mode(file, mode, may_set_mode).await,
+        None => Ok(()),
+    }
 }

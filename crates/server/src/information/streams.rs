@@ -40,6 +40,9 @@ pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Resu
             let name = proto::bytes::utf16_bytes(&format!(":{}{TYPE}", disk.share.names.characters.show(&stored.name)));
             stream.is_at(node, &stored).await?;
             let shown = stream.metadata(node).await?;
+            if !stream.is_shown(node, shown.size).await {
+                continue;
+            }
             listed.push(Listed { name, size: shown.size, allocated: shown.allocated });
         }
     }

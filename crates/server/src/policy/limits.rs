@@ -384,6 +384,12 @@ impl Limits {
     }
 }
 
+/// The most bundles of Time Machine whose bands are remembered.
+pub(crate) const BUNDLES_LIMIT: usize = 1024;
+
+/// The most files that are remembered to have no Finder info, so that listings for Macs do not look for it again.
+pub(crate) const LISTED_WITHOUT_FINDER_INFO_LIMIT: usize = 65_536;
+
 /// File descriptors for the program itself: the log, the control socket, state, accounts, and directories that are kept
 /// open.
 const OWN_DESCRIPTORS: usize = 1024;

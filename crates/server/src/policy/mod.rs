@@ -14,6 +14,7 @@ mod handles;
 pub mod hosts;
 pub mod limits;
 mod locks;
+mod mac;
 mod modes;
 mod names;
 mod people;
@@ -46,6 +47,7 @@ pub use handles::HandlePolicy;
 pub use hosts::{HostAccess, HostNames};
 pub use limits::Limits;
 pub use locks::LockPolicy;
+pub use mac::{MacPolicy, MacServer, MacStreams, MetadataPlace};
 pub use modes::ModePolicy;
 pub use names::NamePolicy;
 pub use people::{Homes, UserPattern, UsernameMap, is_home};
@@ -99,6 +101,8 @@ pub struct Policy {
     pub hosts: HostAccess,
     /// Resolves host names and netgroups in `hosts allow` and `hosts deny`; `None` if they cannot be resolved.
     pub host_names: Option<Arc<dyn HostNames>>,
+    /// `vfs objects = fruit`: the extensions for macOS.
+    pub mac: MacServer,
     /// `host msdfs`: shares may refer clients to other servers.
     pub host_msdfs: bool,
     /// `smb2 leases`: leases are offered.
@@ -231,6 +235,7 @@ impl Default for Policy {
             server_multi_channel_support: true,
             hosts: HostAccess::default(),
             host_names: None,
+            mac: MacServer::default(),
             host_msdfs: true,
             smb2_leases: true,
             lock_sequence_checking: true,

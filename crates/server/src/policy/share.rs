@@ -11,8 +11,8 @@ use super::snapshots::{Automatic, Schedule, Snapshots};
 use super::storage::Storage;
 use super::stream_layout::Layout;
 use super::{
-    AccessPolicy, AclPolicy, AttributePolicy, CachePolicy, DfsPolicy, HandlePolicy, LockPolicy, ModePolicy, NamePolicy,
-    SyncPolicy, Template,
+    AccessPolicy, AclPolicy, AttributePolicy, CachePolicy, DfsPolicy, HandlePolicy, LockPolicy, MacPolicy, ModePolicy,
+    NamePolicy, SyncPolicy, Template,
 };
 use crate::vfs::{FileId, SymlinkPolicy};
 
@@ -65,6 +65,8 @@ pub struct Share {
     pub use_sendfile: bool,
     /// `vfs objects = streams_xattr`: the attributes that store alternate data streams; `None` if files have none.
     pub streams: Option<Layout>,
+    /// `vfs objects = fruit`: the extensions for macOS; `None` if the share has none of its own.
+    pub mac: Option<Arc<MacPolicy>>,
     /// Whether the share refers clients to other servers.
     pub dfs: DfsPolicy,
     /// `vfs objects = shadow_copy2`: the location of previous versions.
@@ -107,6 +109,7 @@ impl Share {
             sync: SyncPolicy::default(),
             use_sendfile: true,
             streams: Some(Layout::default()),
+            mac: None,
             dfs: DfsPolicy::default(),
             snapshots: None,
             automatic_snapshots: None,

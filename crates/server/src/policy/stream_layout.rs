@@ -1,5 +1,7 @@
 //! The parameters of streams, as in Samba's module streams_xattr.
 
+use super::mac::MacStreams;
+
 /// The names of the attributes that store streams.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
@@ -7,10 +9,12 @@ pub struct Layout {
     pub prefix: String,
     /// `streams_xattr:store_stream_type`: whether the name ends with `:$DATA`.
     pub typed: bool,
+    /// `vfs objects = fruit`: the special streams of macOS; `None` if they are like all others.
+    pub mac: Option<MacStreams>,
 }
 
 impl Default for Layout {
     fn default() -> Self {
-        Layout { prefix: "user.DosStream.".to_owned(), typed: true }
+        Layout { prefix: "user.DosStream.".to_owned(), typed: true, mac: None }
     }
 }

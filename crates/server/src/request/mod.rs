@@ -112,6 +112,12 @@ impl Request<'_> {
         self.tree()?.disk().ok_or(Error::new(Status::INVALID_DEVICE_REQUEST))
     }
 
+    /// Whether the client is a Mac that sees the UNIX mode in security descriptors and sets it there
+    /// (`fruit:nfs_aces`).
+    pub(crate) fn shows_mode_to_mac(&self) -> bool {
+        self.connection.mac.is_negotiated() && self.connection.server.policy().mac.nfs_aces
+    }
+
     /// Returns the error that a related request inherits from the preceding CREATE.
     pub(crate) fn inherited_failure(&self) -> Option<Status> {
         self.related.and_then(|related| related.failure)

@@ -347,6 +347,28 @@ pub(crate) async fn may_name(
     }
 }
 
+/// Returns the rights of the user on `path`, an entry of a listing, as Macs see them there. They are those of
+/// [`maximal`], but without a system call where the mode or a cached descriptor shows them.
+pub(crate) async fn listed(disk: &Disk, path: &RelPath, metadata: &Metadata) -> AccessMask {
+    let who = &disk.op;
+    let is_own = who.uid == 0 || who.uid == metadata.uid;
+    if !is_checked(disk) && is_own {
+        let permissions = mode_permissions(metadata, who);
+        let all = rights(permissions, metadata, who) | overriding(disk, metadata, permissions);
+        return all | AccessMask::DELETE;
+    }
+    if is_checked(disk)
+        && is_own
+        && let Some(own) = effective::owner_rights(disk, metadata, ALL)
+    {
+        return own.without(AccessMask::ACCESS_SYSTEM_SECURITY) | AccessMask::DELETE;
+    }
+    match find(disk, path).await {
+        Ok(Some((node, metadata))) => maximal(disk, path, &node, &metadata).await.unwrap_or(AccessMask(0)),
+        _ => AccessMask(0),
+    }
+}
+
 /// Implements `hide unreadable` and `hide unwriteable files`: whether the user could open `path`, an entry of a
 /// listing, for reading and for writing. Directories that cannot be written and the files of root are always shown.
 pub(crate) async fn is_visible(disk: &Disk, path: &RelPath, metadata: &Metadata) -> bool {

@@ -5,6 +5,7 @@
 //! a request is in [`crate::background`].
 
 pub(crate) mod abandoned;
+pub(crate) mod band_counts;
 pub(crate) mod bins;
 pub mod channel;
 pub mod connection;

@@ -6,6 +6,8 @@
 //! attribute has the attribute `user.FrevoStream.NAME` instead, whose value names the file with the content in the
 //! [store](super::store).
 
+use proto::mac::AFP_INFO;
+
 use super::store;
 use crate::name::fold_key;
 use crate::policy::stream_layout::Layout;
@@ -34,6 +36,9 @@ pub(crate) struct Stored {
 impl Layout {
     /// Returns the attribute that stores the stream `name`.
     pub(crate) fn inline(&self, name: &str) -> Result<String, Errno> {
+        if let Some(attribute) = self.mac.and_then(|mac| mac.attribute(name)) {
+            return Ok(attribute.to_owned());
+        }
         fitting(format!("{}{name}{}", self.prefix, if self.typed { TYPE } else { "" }))
     }
 
@@ -65,10 +70,15 @@ impl Layout {
 
     /// Returns the name of the stream stored in `attribute`, if it stores one.
     fn name_of<'a>(&self, attribute: &'a str) -> Option<&'a str> {
+        if self.mac.is_some_and(|mac| mac.attribute(AFP_INFO).is_some_and(|own| own == attribute)) {
+            return Some(AFP_INFO);
+        }
         let name = attribute.strip_prefix(&self.prefix)?;
         let name = name.strip_suffix(TYPE).unwrap_or(name);
         // With a prefix as short as `user.`, other attributes would look like streams.
-        (!name.is_empty() && !name.contains(':') && !is_samba(attribute)).then_some(name)
+        let is_elsewhere = self.mac.is_some_and(|mac| mac.attribute(name).is_some());
+        let is_valid = !name.contains(':') || self.mac.is_some_and(|mac| mac.has_colons);
+        (!name.is_empty() && is_valid && !is_samba(attribute) && !is_elsewhere).then_some(name)
     }
 
     /// Whether `attribute` stores a stream and is not one of the client's extended attributes.
@@ -165,7 +175,7 @@ mod tests {
     #[test]
     fn attributes_make_streams() {
         let samba = Layout::default();
-        let plain = Layout { prefix: "user.".into(), typed: false };
+        let plain = Layout { prefix: "user.".into(), typed: false, mac: None };
         assert_eq!(samba.inline("Zone.Identifier").unwrap(), "user.DosStream.Zone.Identifier:$DATA");
         assert_eq!(plain.inline("x").unwrap(), "user.x");
         let all = ["user.DOSATTRIB", "user.DosStream.a:$DATA", "user.DosStream.b", "security.NTACL", "user.other"];

@@ -3,13 +3,15 @@
 //!
 //! `layout` defines the extended attributes that store them, and `store` holds what does not fit in attributes.
 //! `stream` is an open stream, shared by all its handles. `node` implements [`Node`] for it, so that commands need no
-//! special cases. [`Streams`] lists the open streams of all files.
+//! special cases. `mac` has the special streams of macOS. [`Streams`] lists the open streams of all files.
 //!
 //! Every open stream has its own [`FileId`], under which share modes, locks and oplocks are kept. It is that of the
 //! file with a number in `stream`, which is assigned when the stream is first opened. It is a number and not a hash of
 //! the name, because it must survive a rename of the stream and never collide.
 
 pub(crate) mod layout;
+pub(crate) mod listed;
+pub(crate) mod mac;
 mod mark;
 mod node;
 pub(crate) mod store;
@@ -46,6 +48,7 @@ pub(crate) struct Streams {
     environment: Arc<dyn Environment>,
     open: Arc<Open>,
     stores: Mutex<HashMap<u64, Arc<Store>>>,
+    without: listed::Without,
 }
 
 /// The open streams by file.
@@ -70,7 +73,7 @@ impl Open {
 
 impl Streams {
     pub(crate) fn new(environment: Arc<dyn Environment>) -> Streams {
-        Streams { environment, open: Arc::default(), stores: Mutex::default() }
+        Streams { environment, open: Arc::default(), stores: Mutex::default(), without: Default::default() }
     }
 
     /// Returns the stream `name` of `file`, which need not exist. All handles that are open at the same time share the

@@ -171,6 +171,22 @@ pub struct Entry {
     pub metadata: Option<Metadata>,
 }
 
+/// An extended attribute of an entry of a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EntryXattr {
+    /// Its position in the list of requested names.
+    pub index: usize,
+    /// The length of its value.
+    pub length: usize,
+    /// The value; empty if it is longer than [`EntryXattr::LONGEST`].
+    pub value: Vec<u8>,
+}
+
+impl EntryXattr {
+    /// The length of the longest value that is read.
+    pub const LONGEST: usize = 1024;
+}
+
 /// A range of a file that holds data (as opposed to a hole).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DataRange {

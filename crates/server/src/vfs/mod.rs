@@ -38,7 +38,7 @@ pub use errno::Errno;
 pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};
 pub use lookup::{Case, Lookup, Parent, SymlinkPolicy};
 pub use metadata::{
-    DataRange, DirectoryVersion, Entry, FileId, FileSystemState, Kind, Metadata, SetMetadata, Space, Time,
+    DataRange, DirectoryVersion, Entry, EntryXattr, FileId, FileSystemState, Kind, Metadata, SetMetadata, Space, Time,
     WorkerNumbers,
 };
 pub use op::{Cancellation, Op, cancellable};
@@ -240,6 +240,19 @@ pub trait Node: Send + Sync + Any {
     /// the directory. A link itself is returned. `name` is neither `.` nor `..`. The cost does not grow with the
     /// directory.
     fn entry(&self, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>>;
+
+    /// Returns those of `attributes` that the entries `names` of this directory have, as the user may read them, for
+    /// each entry in its order. Links are not followed. `Errno::OPNOTSUPP` where attributes of entries are read only by
+    /// opening them.
+    fn entry_xattrs(
+        &self,
+        op: &Op,
+        names: Vec<Box<[u8]>>,
+        attributes: Arc<[String]>,
+    ) -> Answer<Result<Vec<Vec<EntryXattr>>>> {
+        drop((op, names, attributes));
+        Answer::now(Err(Errno::OPNOTSUPP))
+    }
 
     /// Returns the value of an extended attribute; `None` where there is none. `name` includes its namespace
     /// (`user.x`).

@@ -23,6 +23,7 @@ pub(super) fn build(reader: &Reader<'_>, section: &resolve::Share) -> Option<Sha
     let servable = modules::judge(reader, section) & decides_access_itself(reader, section);
     let mut share = Share::new(&section.name, "");
     table::read_share(reader, &mut share);
+    table::mac::enforce(&mut share);
     volume::restrict(reader, &mut share);
     share.available &= servable;
     let is_directory = share.storage.is_directory() && share.path_template.is_none() && fold(&share.name) != "homes";

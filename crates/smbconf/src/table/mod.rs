@@ -17,6 +17,7 @@ pub(super) mod domain;
 pub(super) mod files;
 pub(super) mod gluster;
 pub(super) mod locks;
+pub(super) mod mac;
 mod modules;
 pub(super) mod names;
 pub(super) mod people;
@@ -246,6 +247,7 @@ const CONTROLLERS_ONLY: &str = "only domain controllers use it, and Frevo cannot
 static GROUPS: &[&[Parameter]] = &[
     share::TABLE,
     access::TABLE,
+    mac::TABLE,
     names::TABLE,
     locks::TABLE,
     acls::TABLE,

@@ -68,7 +68,7 @@ pub static PREFIXES: &[Prefix] = &[
     prefix("gpfs", "GPFS"),
     ignored_prefix("streams_xattr", "the file system limits the size of streams"),
     prefix("streams_depot", STREAMS),
-    prefix("fruit", MAC),
+    prefix("fruit", "an option that Samba's module does not have"),
     prefix("catia", "character mapping in names"),
     prefix("readdir_attr", MAC),
     prefix("shadow", SNAPSHOTS),
@@ -133,6 +133,7 @@ pub static MODULES: &[Module] = &[
     served("full_audit"),
     served("catia"),
     served("snapper"),
+    served("fruit"),
     served("glusterfs"),
     // The files are elsewhere: `path` is a path inside the volume. On this host it is a different directory, often `/`.
     vital("ceph", CEPH, STORAGE),
@@ -164,7 +165,6 @@ pub static MODULES: &[Module] = &[
     vital("smb_traffic_analyzer", AUDIT, RECORD),
     // Convenience features. None of these modules restricts clients.
     module("streams_depot", STREAMS),
-    module("fruit", MAC),
     module("netatalk", MAC),
     module("cap", "character mapping in names"),
     module("shadow_copy", SNAPSHOTS),

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use server::name::{Capitals, CharacterMap};
+use server::policy::Share;
 use server::policy::stream_layout::Layout;
 
+use super::mac;
 use super::share::VFS_OBJECTS;
 use super::{BOOL, BOOL_OR_AUTO, COUNT, Kind, LIST, PATTERNS, Parameter, TEXT, global, share};
 use crate::problem::{Code, warning};
@@ -82,7 +84,7 @@ pub(super) static TABLE: &[Parameter] = &[
         "user.DosStream.",
         "Name prefix of the attributes that store alternate streams.",
     )
-    .reads(|value, share| share.streams = streams(value)),
+    .reads(|value, share| share.streams = streams(value, share)),
     STREAM_TYPE,
     share("ea support", BOOL, "yes", "Store extended attributes in user.* attributes.")
         .reads(|value, share| share.attributes.ea_support = value.boolean()),
@@ -120,6 +122,9 @@ fn default_case(value: ValueReader<'_>) -> Capitals {
 
 /// Returns the mapping of characters; the values of a share without the module `catia` are checked, too.
 fn characters(value: ValueReader<'_>) -> CharacterMap {
+    if let Some(native) = mac::native(&value.section) {
+        return native;
+    }
     let character = |text: &str| {
         let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -151,7 +156,7 @@ fn map_read_only(value: ValueReader<'_>) -> bool {
 }
 
 /// Returns the layout of alternate streams; `None` if `vfs objects` is set and does not contain `streams_xattr`.
-fn streams(prefix: ValueReader<'_>) -> Option<Layout> {
+fn streams(prefix: ValueReader<'_>, share: &Share) -> Option<Layout> {
     if prefix.of(&VFS_OBJECTS).is_set() && !modules::are_asked_for(&prefix.section, "streams_xattr") {
         return None;
     }
@@ -161,5 +166,6 @@ fn streams(prefix: ValueReader<'_>) -> Option<Layout> {
         prefix.bad_value(&text, "a text of at most 64 bytes that begins with `user.`");
         return Some(Layout::default());
     }
-    Some(Layout { prefix: text, typed: prefix.of(&STREAM_TYPE).boolean() })
+    let mac = mac::streams(&prefix.section, share);
+    Some(Layout { prefix: text, typed: prefix.of(&STREAM_TYPE).boolean(), mac })
 }

@@ -117,6 +117,33 @@ fn a_share_whose_command_decides_who_may_connect_is_not_served() {
 }
 
 #[test]
+fn the_extensions_for_macs_are_on_as_a_whole_or_off() {
+    let loaded = |lines: &str| {
+        let (loaded, _directory) = load_files(&[("smb.conf", &format!("[x]\npath = @DIR@/x\n{lines}\n"))]);
+        let policy = loaded.unwrap_or_else(|problems| panic!("{lines}: {problems}")).policy;
+        let share = &policy.shares["x"];
+        let streams = share.streams.as_ref().is_some_and(|streams| streams.mac.is_some());
+        assert_eq!((policy.mac.offered, streams), (share.mac.is_some(), share.mac.is_some()), "{lines}");
+        share.mac.as_deref().cloned()
+    };
+    let fruit = "vfs objects = fruit streams_xattr\nfruit:resource = stream\n";
+    assert_eq!(loaded(fruit), Some(server::policy::MacPolicy::default()));
+    assert!(loaded("frevo:mac = yes\nfruit:resource = stream").is_some(), "streams exist by default");
+    for off in [
+        String::new(),
+        format!("{fruit}frevo:mac = no"),
+        "vfs objects = fruit streams_xattr".to_owned(),
+        "vfs objects = fruit\nfruit:resource = stream".to_owned(),
+        "vfs objects = streams_xattr\nfruit:resource = stream".to_owned(),
+    ] {
+        assert_eq!(loaded(&off), None, "{off}");
+    }
+    let backups = loaded(&format!("{fruit}fruit:time machine = yes\nfruit:time machine max size = 1T"));
+    let backups = backups.expect("it is on");
+    assert_eq!((backups.time_machine, backups.time_machine_max_size), (true, Some(1 << 40)));
+}
+
+#[test]
 fn character_mappings_are_read_if_the_module_is_named() {
     let characters = |lines: &str| {
         let (loaded, _directory) = load_files(&[("smb.conf", &format!("[x]\npath = @DIR@/x\n{lines}\n"))]);

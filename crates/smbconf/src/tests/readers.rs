@@ -4,7 +4,7 @@ use super::*;
 use crate::table::{Kind, Parameter, Scope, Status};
 
 /// Settings of `[global]` and of the share with which other parameters have an effect.
-const BASES: [(&str, &str); 4] = [
+const BASES: [(&str, &str); 5] = [
     (
         "server role = member server\nworkgroup = DOM\nrealm = DOM.TEST\nlog file = /l\n\
          passdb backend = smbpasswd ldapsam:ldap://a\nldap suffix = dc=a\n\
@@ -13,6 +13,7 @@ const BASES: [(&str, &str); 4] = [
         "vfs objects = acl_xattr streams_xattr shadow_copy2 recycle catia full_audit\nguest ok = yes\n\
          wide links = yes\nvalid users = ann a+b\nshadow:snapprefix = auto\n",
     ),
+    ("", "vfs objects = fruit catia streams_xattr\nfruit:resource = stream\n"),
     ("", "printable = yes\n"),
     ("", "printable = yes\nprinting = bsd\n"),
     ("allow insecure wide links = yes\n", "vfs objects = worm glusterfs\n"),

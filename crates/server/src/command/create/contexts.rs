@@ -1,6 +1,7 @@
 //! Create contexts ([MS-SMB2] 2.2.13.2, 3.3.5.9.1 to 3.3.5.9.13).
 
 use proto::dtyp::{AccessMask, SecurityDescriptor};
+use proto::mac::aapl::{self, ServerQuery};
 use proto::smb2::create::CreateRequest;
 use proto::smb2::create_context::{self, CreateContext, Lease, QueryMaximalAccessResponse, QueryOnDiskIdResponse};
 use proto::status::Status;
@@ -27,6 +28,8 @@ pub(super) struct Contexts {
     pub(super) lease: Option<Lease>,
     /// `QFid`: the response must contain the file's id.
     pub(super) query_on_disk_id: bool,
+    /// `AAPL`: the query of a Mac, or why it is malformed.
+    pub(super) mac: Option<proto::bytes::Result<ServerQuery>>,
     /// `DHnQ`, `DHnC`, `DH2Q`, `DH2C`.
     pub(super) durable: durable::RequestedDurability,
     /// The application instance.
@@ -59,6 +62,7 @@ impl Contexts {
                 self.timewarp = Some(create_context::TimewarpToken::decode(&context.data)?.timestamp);
             }
             create_context::name::REQUEST_LEASE => self.lease = Some(Lease::decode(&context.data)?),
+            aapl::NAME => self.mac = Some(ServerQuery::decode(&context.data)),
             create_context::name::EA_BUFFER => self.extended_attributes = Some(ea::Changes::decode(&context.data)?),
             _ => {}
         }
@@ -78,6 +82,7 @@ impl Contexts {
         &self,
         metadata: &Metadata,
         maximal: Option<std::result::Result<AccessMask, Status>>,
+        hides_ids: bool,
     ) -> Vec<CreateContext<'static>> {
         let mut list = Vec::new();
         if let Some(maximal) = maximal {
@@ -88,7 +93,8 @@ impl Contexts {
             list.push(QueryMaximalAccessResponse { query_status, maximal_access }.to_context());
         }
         if self.query_on_disk_id {
-            let (disk_file_id, volume_id) = (metadata.file_id(), metadata.id.device);
+            let disk_file_id = if hides_ids { 0 } else { metadata.file_id() };
+            let volume_id = metadata.id.device;
             list.push(QueryOnDiskIdResponse { disk_file_id, volume_id }.to_context());
         }
         list

@@ -2,7 +2,7 @@
 //!
 //! `parameters` checks what does not need the file system. `existing` opens existing files. `new` creates files as
 //! `plan` decides. `stream` does both for alternate streams. `contexts` decodes and answers create contexts, `caching`
-//! grants oplocks and leases, `durable` grants durable handles, and `reconnect` returns them to clients. `replay`
+//! grants oplocks and leases, `durable` grants durable handles, `mac` answers Macs, and `reconnect` returns them to clients. `replay`
 //! recognizes repeated requests, `instance` closes the opens of an application instance that has moved, `short` expands
 //! short names, `entered` removes an open whose CREATE fails, and `within` opens files for other requests. `quota`
 //! opens the quota file, which does not exist.
@@ -13,6 +13,7 @@ mod durable;
 mod entered;
 mod existing;
 mod instance;
+mod mac;
 mod new;
 mod parameters;
 mod plan;
@@ -140,6 +141,7 @@ async fn execute(
         attributes.check(disk)?;
     }
     check_veto(disk, &disk.shown(&name.path), &parameters)?;
+    let mac = mac::answer(request, disk, contexts)?;
     contexts.instance.take_over(request, disk, &name).await?;
     let mut opened = match &name.stream {
         Stream::Alternate(stream) => stream::open(request, reply, disk, &name, stream, &parameters, contexts).await?,
@@ -150,7 +152,7 @@ async fn execute(
     {
         opened.asked_allocation = size;
     }
-    let requested = Requested { asked, contexts, parameters: &parameters, caching, claim };
+    let requested = Requested { asked, contexts, parameters: &parameters, caching, claim, mac };
     complete(request, reply, tree, disk, requested, opened).await
 }
 
@@ -161,6 +163,8 @@ struct Requested<'a> {
     parameters: &'a Parameters,
     caching: caching::RequestedCaching,
     claim: Option<Claim>,
+    /// The response to a Mac.
+    mac: Option<CreateContext<'static>>,
 }
 
 /// Registers the open, grants oplocks and durability, and responds.
@@ -172,7 +176,7 @@ async fn complete(
     requested: Requested<'_>,
     opened: Opened,
 ) -> Result<Status> {
-    let Requested { asked, contexts, parameters, caching, claim } = requested;
+    let Requested { asked, contexts, parameters, caching, claim, mac } = requested;
     let maximal = match contexts.query_maximal_access {
         true => Some(existing::maximal_access(disk, &opened).await),
         false => None,
@@ -187,8 +191,9 @@ async fn complete(
         directory_lease::entry_of_changes(&request.connection.server, disk, file).await;
     }
     let granted = caching::grant(request, reply, &open.0, file, disk, caching).await;
-    let mut answer = contexts.answer(&metadata, maximal);
+    let mut answer = contexts.answer(&metadata, maximal, mac::hides_ids(request, disk));
     answer.extend(granted.context);
+    answer.extend(mac);
     if disk.snapshot.is_none() {
         answer.extend(contexts.durable.grant(request, &open.0, disk, asked, action).await?);
         durable::remember(request, claim, &open.0, action);

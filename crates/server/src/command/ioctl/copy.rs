@@ -7,7 +7,7 @@ use proto::dtyp::AccessMask;
 use proto::smb2::ioctl::{CopyChunk, CopyChunkCopy, CopyChunkResponse, FsctlCode, RequestResumeKeyResponse};
 use proto::status::Status;
 
-use super::{Control, Output, change};
+use super::{Control, Output, change, copyfile};
 use crate::error::{Error, Result};
 use crate::state::open::{FileOpen, Open};
 use crate::vfs::{self, Kind};
@@ -58,6 +58,10 @@ pub(super) async fn copy_chunks(control: &Control<'_>) -> Result<Output> {
     }
     let mut written = CopyChunkResponse::default();
     let outcome = match check_locks(control, &source, &copy.chunks) {
+        Ok(()) if copy.chunks.is_empty() && copyfile::is_asked_for(control) => {
+            let copied = copyfile::copy(control, &source, from).await;
+            copied.map(|copied| written.total_bytes_written = u32::try_from(copied).unwrap_or(u32::MAX))
+        }
         Ok(()) if copy.chunks.is_empty() => Ok(()),
         Ok(()) => change(control, || copy_all(control, &source, from, &copy.chunks, &mut written)).await,
         Err(error) => Err(error),

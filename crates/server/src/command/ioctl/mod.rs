@@ -5,6 +5,7 @@
 
 mod compression;
 mod copy;
+mod copyfile;
 mod dfs;
 mod extents;
 mod integrity;

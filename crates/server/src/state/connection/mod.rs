@@ -4,6 +4,7 @@
 mod delivery;
 mod failed_logon;
 mod logons;
+mod mac;
 mod outbox;
 mod pending;
 #[cfg(feature = "torture")]
@@ -24,6 +25,7 @@ use proto::status::Status;
 
 pub(crate) use delivery::Again;
 pub(crate) use failed_logon::{Failed, NoRoom};
+pub(crate) use mac::Mac;
 pub use outbox::Frame;
 use outbox::Outbox;
 pub(crate) use pending::{Cancelled, Pending};
@@ -71,6 +73,8 @@ pub struct Connection {
     logged_on: AtomicBool,
     /// The number of ECHO requests before that.
     echoes: AtomicU32,
+    /// What was negotiated with a Mac.
+    pub(crate) mac: Mac,
     #[cfg(feature = "torture")]
     pub(crate) torture: torture::Hooks,
     negotiated: OnceLock<Negotiated>,
@@ -143,6 +147,7 @@ impl Connection {
             lost: Arc::default(),
             logged_on: AtomicBool::new(false),
             echoes: AtomicU32::new(0),
+            mac: Mac::default(),
             #[cfg(feature = "torture")]
             torture: torture::Hooks::default(),
             negotiated: OnceLock::new(),

@@ -1,10 +1,11 @@
 //! The state of the listing of an open directory ([MS-FSA] 2.1.5.6.3).
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use super::Open;
 use crate::accounting::{Charge, Resource};
 use crate::name::wildcard::Pattern;
+use crate::streams::listed::Listed;
 use crate::vfs::Entry;
 
 /// The state of a handle's listing.
@@ -28,6 +29,10 @@ pub struct Listing {
     /// A query was answered since the handle was opened or reopened: FirstQuery of [MS-FSA] 2.1.5.6.3 is false, and the
     /// end is reported as NO_MORE_FILES instead of NO_SUCH_FILE.
     pub(crate) answered: bool,
+    /// The entries of `ahead` were read after `listed`.
+    pub(crate) is_undescribed: bool,
+    /// What Macs see of the entries of `ahead`, by their names.
+    pub(crate) listed: HashMap<Box<[u8]>, Listed>,
     /// The charge for `ahead`.
     pub(crate) charge: Option<Charge>,
 }
@@ -37,11 +42,13 @@ impl Listing {
     pub(crate) fn account(&mut self, open: &Open) {
         if self.ahead.is_empty() {
             self.ahead = VecDeque::new();
+            self.listed = HashMap::new();
             self.charge = None;
             return;
         }
         let names: usize = self.ahead.iter().map(|entry| entry.name.len()).sum();
-        let bytes = names + self.ahead.capacity() * size_of::<Entry>();
+        let listed = self.listed.capacity() * size_of::<(Box<[u8]>, Listed)>();
+        let bytes = names + self.ahead.capacity() * size_of::<Entry>() + listed;
         let payer = open.charge.payer();
         self.charge.get_or_insert_with(|| Charge::nothing(payer, Resource::Listings)).record(bytes);
     }

@@ -6,6 +6,7 @@ use super::awaited::Awaited;
 use crate::environment::Environment;
 use crate::files;
 use crate::state::abandoned::AbandonedFiles;
+use crate::state::band_counts::BandCounts;
 use crate::state::bins::Bins;
 use crate::state::durable::{Creations, Instances, Registry};
 use crate::state::odx::Tokens;
@@ -20,6 +21,8 @@ pub(crate) struct OpenState {
     pub(crate) watches: files::notify::Watches,
     /// The streams of open files.
     pub(crate) streams: Streams,
+    /// The numbers of bands in bundles of Time Machine.
+    pub(crate) band_counts: BandCounts,
     /// Recently removed names.
     pub(crate) tunnel: files::Tunnel,
     /// Tokens of offloaded copies.
@@ -50,6 +53,7 @@ impl OpenState {
         OpenState {
             files: files::Table::default(),
             watches: files::notify::Watches::default(),
+            band_counts: BandCounts::new(environment.clone()),
             streams: Streams::new(environment),
             tunnel: files::Tunnel::default(),
             offloads: Tokens::default(),

@@ -4,17 +4,20 @@
 mod places;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex as Cell;
+use proto::mac::afp_info::AfpInfo;
 use tokio::sync::Mutex;
 
 use super::layout::{self, LARGEST_INLINE, Stored};
+use super::mac::{self, NETATALK, Role, Written};
 use super::store::{Sidecar, Store};
 use super::{Open, list};
 use crate::name::fold_key;
 use crate::policy::stream_layout::Layout;
 use crate::vfs::{
-    Content, Errno, Extent, FileId, Metadata, Node, Op, Payload, ReadReply, ReadRequest, Result, SetXattr,
+    Content, Errno, Extent, FileId, Metadata, Node, Op, Payload, ReadReply, ReadRequest, Result, SetXattr, read_into,
 };
 
 /// A stream that is open, or about to be opened.
@@ -22,6 +25,9 @@ pub(crate) struct Stream {
     /// Identifies the stream and its file.
     pub(crate) id: FileId,
     layout: Layout,
+    role: Role,
+    /// It need not be stored while it is empty, as the streams of macOS.
+    is_fleeting: AtomicBool,
     store: Arc<Store>,
     /// The name on disk, existing or not. `None` after the stream was removed, so that it is not found any more.
     name: Cell<Option<Arc<str>>>,
@@ -65,6 +71,8 @@ impl Stream {
         Stream {
             id,
             layout: layout.clone(),
+            role: Role::of(layout, name),
+            is_fleeting: AtomicBool::new(Role::of(layout, name) != Role::Plain),
             store,
             name: Cell::new(Some(name.into())),
             place: Mutex::new(StreamLocation::Nowhere),
@@ -105,16 +113,74 @@ impl Stream {
         if !matches!(*place, StreamLocation::Nowhere) {
             return Ok(false);
         }
+        if self.role == Role::Plain {
+            self.store_new(&mut place, file, op).await?;
+        }
+        Ok(true)
+    }
+
+    /// Stores the new stream, empty.
+    async fn store_new(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
         let attribute = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
         *place = StreamLocation::Inline(attribute.clone());
+        if attribute == NETATALK {
+            return Ok(());
+        }
         if let Err(errno) = file.set_xattr(op, &attribute, Some(layout::value(b"")), SetXattr::Any).await {
             *place = StreamLocation::Nowhere;
             if !layout::is_too_large(errno) {
                 return Err(errno);
             }
-            self.overflow(&mut place, file, op, b"").await?;
+            self.overflow(place, file, op, b"").await?;
         }
-        Ok(true)
+        Ok(())
+    }
+
+    fn is_fleeting(&self) -> bool {
+        self.is_fleeting.load(Ordering::Relaxed)
+    }
+
+    /// Removes the stream, which a Mac has truncated to zero bytes. A write stores it again.
+    pub(crate) async fn emptied_by_mac(&self, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
+        let mut place = self.place.lock().await;
+        let is_stored = matches!(&*place, StreamLocation::Inline(_) | StreamLocation::Store(..));
+        if !is_stored || self.role == Role::Info {
+            return Ok(());
+        }
+        self.is_fleeting.store(true, Ordering::Relaxed);
+        self.vanish(&mut place, file, op).await
+    }
+
+    /// Returns the content of a stream with Finder info; empty if it has none that is valid.
+    async fn info(&self, place: &StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<Vec<u8>> {
+        match place {
+            StreamLocation::Inline(attribute) => inline(file, op, attribute).await,
+            StreamLocation::Store(_, sidecar) => {
+                let (mut content, read) =
+                    read_into(&sidecar.node, self.store.own(), 0, vec![0; AfpInfo::SIZE], 0).await;
+                content.truncate(read?);
+                Ok(content)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns whether clients see the stream. An empty resource fork and invalid Finder info do not exist for them.
+    pub(crate) async fn is_shown(&self, file: &Arc<dyn Node>, size: u64) -> bool {
+        match self.role {
+            Role::Plain => true,
+            Role::Fork => size > 0,
+            Role::Info => {
+                let place = self.place.lock().await;
+                let content = self.info(&place, file, self.store.own()).await;
+                content.is_ok_and(|content| AfpInfo::decode(&content).is_ok_and(|info| !info.is_empty()))
+            }
+        }
+    }
+
+    /// Returns what the stream is for macOS.
+    pub(crate) fn role(&self) -> Role {
+        self.role
     }
 
     /// Records the location of the content, taken from a listing of the file's streams.
@@ -187,6 +253,7 @@ impl Stream {
                 (metadata.size, metadata.allocated)
             }
             StreamLocation::Own(_) => (of_file.size, of_file.allocated),
+            StreamLocation::Nowhere if self.role == Role::Info => (AfpInfo::SIZE as u64, 0),
             StreamLocation::Nowhere | StreamLocation::Lost(_) | StreamLocation::Removed => (0, 0),
         };
         Ok(super::metadata(of_file, self.id, size, allocated))
@@ -195,6 +262,7 @@ impl Stream {
     /// Reads as [`Node::read`] does.
     pub(super) async fn read(&self, file: &Arc<dyn Node>, op: &Op, read: ReadRequest) -> ReadReply {
         let place = self.place.lock().await;
+        let read = ReadRequest { offset: self.read_offset(read.offset), ..read };
         let content = match &*place {
             StreamLocation::Inline(attribute) => inline(file, op, attribute).await,
             StreamLocation::Store(_, sidecar) => {
@@ -202,6 +270,8 @@ impl Stream {
             }
             StreamLocation::Own(node) => return node.read(op, read).await,
             StreamLocation::Lost(_) => Err(Errno::IO),
+            StreamLocation::Nowhere if self.role == Role::Info => Ok(mac::no_info()),
+            StreamLocation::Nowhere if self.is_fleeting() => Ok(Vec::new()),
             StreamLocation::Nowhere | StreamLocation::Removed => Err(Errno::STALE),
         };
         let ReadRequest { offset, mut buffer, filled, .. } = read;
@@ -220,12 +290,25 @@ impl Stream {
         &self,
         file: &Arc<dyn Node>,
         op: &Op,
-        offset: u64,
+        mut offset: u64,
         mut data: Payload,
         through: bool,
     ) -> Result<()> {
         let mut place = self.place.lock().await;
-        let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
+        let mut end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
+        if self.role == Role::Info {
+            let before = self.info(&place, file, op).await?;
+            let content = match mac::write_info(&data.into_memory()?, &before)? {
+                Written::Nothing => return Ok(()),
+                Written::Remove => return self.vanish(&mut place, file, op).await,
+                Written::Store(content) => content,
+            };
+            (offset, end) = (0, content.len() as u64);
+            data = content.into();
+        }
+        if self.is_fleeting() && matches!(*place, StreamLocation::Nowhere) {
+            self.store_new(&mut place, file, op).await?;
+        }
         if let StreamLocation::Inline(attribute) = &*place {
             let attribute = attribute.clone();
             let mut content = inline(file, op, &attribute).await?;
@@ -255,6 +338,15 @@ impl Stream {
     /// Truncates or extends the content.
     pub(super) async fn set_size(&self, file: &Arc<dyn Node>, op: &Op, size: u64) -> Result<()> {
         let mut place = self.place.lock().await;
+        match self.role {
+            // Its size is fixed.
+            Role::Info => return Ok(()),
+            Role::Fork if size == 0 => return self.vanish(&mut place, file, op).await,
+            _ if self.is_fleeting() && matches!(*place, StreamLocation::Nowhere) => {
+                self.store_new(&mut place, file, op).await?;
+            }
+            Role::Fork | Role::Plain => {}
+        }
         if let StreamLocation::Inline(attribute) = &*place {
             let attribute = attribute.clone();
             let mut content = inline(file, op, &attribute).await?;
@@ -286,6 +378,9 @@ impl Stream {
     /// Fills the range with zeros.
     pub(super) async fn zero(&self, file: &Arc<dyn Node>, op: &Op, offset: u64, length: u64) -> Result<()> {
         let mut place = self.place.lock().await;
+        if self.role == Role::Info || (self.is_fleeting() && matches!(*place, StreamLocation::Nowhere)) {
+            return Ok(());
+        }
         self.own_sidecar(&mut place, file, op).await?;
         match &*place {
             StreamLocation::Inline(attribute) => {
@@ -342,7 +437,11 @@ impl Stream {
 
 /// Returns the content stored in an attribute; empty if another program has removed the attribute.
 async fn inline(file: &Arc<dyn Node>, op: &Op, attribute: &str) -> Result<Vec<u8>> {
-    Ok(layout::content(file.get_xattr(op, attribute).await?.unwrap_or_default()))
+    match file.get_xattr(op, attribute).await? {
+        Some(value) if attribute == NETATALK => mac::content(&value),
+        value if attribute == NETATALK => Ok(value.unwrap_or_default()),
+        value => Ok(layout::content(value.unwrap_or_default())),
+    }
 }
 
 /// Returns the allocated size reported for `size` bytes in an attribute: rounded up to 8 bytes, as in a file record of

@@ -7,6 +7,7 @@ use super::{Stream, StreamLocation, Target, inline};
 use crate::policy::stream_layout::Layout;
 use crate::streams::layout::{self, Stored};
 use crate::streams::list;
+use crate::streams::mac::{self, NETATALK, Role};
 use crate::streams::store::{Sidecar, copy_content};
 use crate::vfs::{Errno, Extent, Node, Op, Result, SetXattr};
 
@@ -22,6 +23,9 @@ impl Stream {
         content: &[u8],
         before: &[u8],
     ) -> Result<bool> {
+        if attribute == NETATALK {
+            return mac::put(file, op, content).await.map(|()| true);
+        }
         match file.set_xattr(op, &attribute, Some(layout::value(content)), SetXattr::Any).await {
             Ok(()) => Ok(true),
             Err(errno) if layout::is_too_large(errno) => {
@@ -30,6 +34,18 @@ impl Stream {
             }
             Err(errno) => Err(errno),
         }
+    }
+
+    /// Removes a stream of macOS that has no content any more. Its handles stay valid, and a write stores it again.
+    pub(super) async fn vanish(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
+        self.remove_from(place, file, op).await?;
+        *place = StreamLocation::Nowhere;
+        Ok(())
+    }
+
+    /// Returns the offset at which a read begins. The stream with the Finder info is always read as a whole.
+    pub(super) fn read_offset(&self, offset: u64) -> u64 {
+        if self.role == Role::Info { mac::read_offset(offset).unwrap_or(offset) } else { offset }
     }
 
     /// Moves the content to the store. On failure, nothing is changed.
@@ -180,6 +196,9 @@ impl Stream {
     pub(crate) async fn rename(&self, file: &Arc<dyn Node>, op: &Op, to: Target) -> Result<()> {
         let mut place = self.place.lock().await;
         let name = match to {
+            // Their content has another form.
+            _ if self.role != Role::Plain => return Err(Errno::OPNOTSUPP),
+            Target::Named(name) if Role::of(&self.layout, &name) != Role::Plain => return Err(Errno::OPNOTSUPP),
             Target::Named(name) => name,
             Target::Unnamed(node) => return self.become_own(&mut place, file, op, node).await,
         };

@@ -1,0 +1,143 @@
+//! The size of a volume for Time Machine (`fruit:time machine max size`).
+//!
+//! As in Samba, the backups are those in bundles in the share's root. The space that a bundle uses is the number of its
+//! bands, which are files of one size, times that size. The bands are counted again when their directory has changed. A
+//! directory with many bands is counted at most once in some seconds, because a running backup changes it all the time.
+
+use std::sync::Arc;
+
+use crate::links;
+use crate::request::Request;
+use crate::state::band_counts::BandCounts;
+use crate::tree::Disk;
+use crate::vfs::{self, Access, Case, Kind, ListRequest, Lookup, Metadata, Node, RelPath, Result, SERVER, Space};
+use crate::yielding::Work;
+
+/// The block size that clients are told.
+const BLOCK: u32 = 1024;
+/// Number of entries that are read at once.
+const BATCH: usize = 512;
+/// The most bytes of a bundle's description that are read.
+const DESCRIPTION: usize = 64 * 1024;
+/// The end of the name of a bundle.
+const BUNDLE: &[u8] = b".sparsebundle";
+
+/// Returns the space of the share that clients see.
+pub(super) async fn bounded(request: &Request<'_>, disk: &Disk, space: Space) -> Space {
+    let Some(most) = disk.share.mac.as_ref().and_then(|mac| mac.time_machine_max_size) else { return space };
+    let counts = &request.connection.server.opens.band_counts;
+    let used = match used(disk, counts).await {
+        Ok(used) => used,
+        Err(errno) => {
+            tracing::debug!(?errno, "cannot count the bands of the backups in a share for Time Machine");
+            0
+        }
+    };
+    let bytes = |blocks: u64| blocks.saturating_mul(u64::from(space.block_size));
+    let left = most.saturating_sub(used);
+    let free = |blocks| bytes(blocks).min(left) / u64::from(BLOCK);
+    Space {
+        block_size: BLOCK,
+        blocks: most / u64::from(BLOCK),
+        free: free(space.free),
+        available: free(space.available),
+        ..space
+    }
+}
+
+/// Returns the number of bytes that the bundles use.
+async fn used(disk: &Disk, counts: &BandCounts) -> Result<u64> {
+    let Some((root, _)) = directory(disk, &RelPath::root()).await? else { return Ok(0) };
+    let (mut cursor, mut total, mut work) = (0, 0_u64, Work::new());
+    loop {
+        let page = root.list(&SERVER, ListRequest { cursor, count: BATCH, metadata: false }).await?;
+        for entry in &page.entries {
+            work.spend(1).await;
+            let Some(path) = RelPath::root().join(&entry.name).filter(|_| entry.name.ends_with(BUNDLE)) else {
+                continue;
+            };
+            total = total.saturating_add(bundle(disk, counts, &path).await?);
+        }
+        if page.is_last || page.entries.is_empty() {
+            return Ok(total);
+        }
+        cursor = page.next;
+    }
+}
+
+/// Returns the number of bytes that a bundle uses; 0 for something else of such a name.
+async fn bundle(disk: &Disk, counts: &BandCounts, path: &RelPath) -> Result<u64> {
+    let (Some(description), Some(bands)) = (path.join(b"Info.plist"), path.join(b"bands")) else { return Ok(0) };
+    let Some(size) = band_size(disk, &description).await? else { return Ok(0) };
+    let Some((bands, metadata)) = directory(disk, &bands).await? else { return Ok(0) };
+    let settled = {
+        let granularity = disk.vfs.capabilities().changes.granularity(metadata.stamped);
+        disk.descriptors.is_settled(&metadata, granularity)
+    };
+    if let Some(count) = counts.known(&metadata) {
+        return Ok(size.saturating_mul(count));
+    }
+    let count = count(&bands).await?;
+    counts.note(&metadata, settled, count);
+    Ok(size.saturating_mul(count))
+}
+
+async fn count(directory: &Arc<dyn Node>) -> Result<u64> {
+    let (mut cursor, mut count, mut work) = (0, 0, Work::new());
+    loop {
+        let page = directory.list(&SERVER, ListRequest { cursor, count: BATCH, metadata: false }).await?;
+        work.spend(page.entries.len() as u32).await;
+        count += page.entries.len() as u64;
+        if page.is_last || page.entries.is_empty() {
+            return Ok(count);
+        }
+        cursor = page.next;
+    }
+}
+
+async fn directory(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
+    Ok(found(disk, path).await?.filter(|(_, metadata)| metadata.kind == Kind::Directory))
+}
+
+async fn found(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
+    match links::look_up(disk, &SERVER, path, Case::Sensitive).await? {
+        Lookup::Found { node, metadata, .. } => Ok(Some((node, metadata))),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the size of the bands according to the description of the bundle.
+async fn band_size(disk: &Disk, path: &RelPath) -> Result<Option<u64>> {
+    let Some((node, metadata)) = found(disk, path).await? else { return Ok(None) };
+    if metadata.kind != Kind::File {
+        return Ok(None);
+    }
+    let node = node.open(&SERVER, Access { read: true, write: false }).await?;
+    let length = usize::try_from(metadata.size).unwrap_or(DESCRIPTION).min(DESCRIPTION);
+    let (bytes, read) = vfs::read_into(&node, &SERVER, 0, vec![0; length], 0).await;
+    let read = read?;
+    Ok(bytes.get(..read).and_then(parse))
+}
+
+/// Returns the value of the key `band-size` of a property list.
+fn parse(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (_, rest) = text.split_once("<key>band-size</key>")?;
+    let (number, _) = rest.trim_start().strip_prefix("<integer>")?.split_once("</integer>")?;
+    number.trim().parse().ok().filter(|size| *size > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_band_is_read_from_the_property_list() {
+        let list = |value: &str| format!("<dict>\n\t<key>band-size</key>\n\t{value}\n</dict>").into_bytes();
+        assert_eq!(parse(&list("<integer>8388608</integer>")), Some(8_388_608));
+        for wrong in ["<integer>-1</integer>", "<integer>0</integer>", "<string>8</string>", "<integer>8", ""] {
+            assert_eq!(parse(&list(wrong)), None, "{wrong}");
+        }
+        assert_eq!(parse(b"\xff"), None);
+    }
+}

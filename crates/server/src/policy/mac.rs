@@ -1,0 +1,74 @@
+//! The extensions for macOS, as in Samba's module fruit.
+
+/// What the server offers to Macs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MacServer {
+    /// A share has the extensions, so that they are offered on every share of a connection.
+    pub offered: bool,
+    /// `fruit:aapl`: the extensions are negotiated at all.
+    pub aapl: bool,
+    /// `fruit:nfs_aces`: security descriptors contain the UNIX mode, and set it.
+    pub nfs_aces: bool,
+    /// `fruit:copyfile`: FSCTL_SRV_COPYCHUNK without chunks copies a whole file with its streams.
+    pub copyfile: bool,
+    /// `fruit:model`: the model of the server, which selects its icon.
+    pub model: String,
+}
+
+impl Default for MacServer {
+    fn default() -> Self {
+        MacServer { offered: false, aapl: true, nfs_aces: true, copyfile: false, model: "MacSamba".to_owned() }
+    }
+}
+
+/// The extensions of a share with `vfs objects = fruit`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MacPolicy {
+    /// `readdir_attr:aapl_rsize`: entries of listings have the length of the resource fork.
+    pub lists_fork: bool,
+    /// `readdir_attr:aapl_finder_info`: they have the Finder info.
+    pub lists_finder_info: bool,
+    /// `readdir_attr:aapl_max_access`: they have the rights of the user; otherwise all rights.
+    pub lists_access: bool,
+    /// `fruit:posix_rename`: a directory can be renamed while files in it are open.
+    pub posix_rename: bool,
+    /// `fruit:zero_file_id`: the id of a file on disk is not told.
+    pub zero_file_id: bool,
+    /// `fruit:time machine`: the share is for backups of Time Machine.
+    pub time_machine: bool,
+    /// `fruit:time machine max size`: the size of the volume that clients see; `None` for the actual one.
+    pub time_machine_max_size: Option<u64>,
+}
+
+impl Default for MacPolicy {
+    fn default() -> Self {
+        MacPolicy {
+            lists_fork: true,
+            lists_finder_info: true,
+            lists_access: true,
+            posix_rename: true,
+            zero_file_id: true,
+            time_machine: false,
+            time_machine_max_size: None,
+        }
+    }
+}
+
+/// Where the streams of macOS are stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MacStreams {
+    /// `fruit:metadata`: where `AFP_AfpInfo` is stored.
+    pub metadata: MetadataPlace,
+    /// `fruit:encoding = native`: names of streams may contain a colon, which clients see as another character.
+    pub has_colons: bool,
+}
+
+/// The values of `fruit:metadata`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MetadataPlace {
+    /// In the attribute `org.netatalk.Metadata`.
+    #[default]
+    Netatalk,
+    /// As other streams.
+    Stream,
+}
