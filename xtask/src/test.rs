@@ -64,6 +64,8 @@ pub(crate) fn all(options: &Options) -> Result<Counts> {
     all.push(Step::new("smbtorture", "cargo xtask torture", || torture::run(&torture_options(options, torture::LIST))));
     let rpc = || torture::run(&torture_options(options, torture::RPC_LIST));
     all.push(Step::new("smbtorture on named pipes", "cargo xtask torture --tests rpc", rpc));
+    let mac = || torture::run(&torture_options(options, torture::VFS_LIST));
+    all.push(Step::new("smbtorture on streams and as a Mac", "cargo xtask torture --tests vfs", mac));
     let volumes = Step::new("volumes of GlusterFS", "cargo xtask gluster test", || gluster::test(filter));
     all.push(volumes);
     if whole {

@@ -3,6 +3,7 @@
 
 use std::ffi::CString;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ const SMB: u16 = 445;
 /// Number of seconds for which directories are created in advance whose names are times.
 const AHEAD: i64 = 60;
 /// Directories of the shares.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 14] = [
     "share",
     "ro",
     "dosmode",
@@ -43,7 +44,10 @@ const FOLDERS: [&str; 13] = [
     "kernel",
     "ea",
     "dynamic",
+    "timemachine",
 ];
+/// The directories that are emptied before each test.
+const EMPTIED: [&str; 3] = ["share", "fruit", "timemachine"];
 /// The snapshot used by the tests of previous versions, in the share's own snapshot folder.
 const SNAPSHOT: &str = "data/shadow/.snapshots/@GMT-2015.10.31-19.40.30";
 
@@ -168,10 +172,11 @@ impl Ground {
         People::Many(vec![(self.hosts(), "/etc/hosts")]).enter(command);
     }
 
-    /// Empties the directory used by most tests. A server on a volume that nobody else changes is restarted then.
+    /// Empties the directories in which tests leave files. A server on a volume that nobody else changes is restarted then.
     pub(super) fn clean(&mut self) -> Result<()> {
         let mut is_changed = false;
-        for entry in fs::read_dir(self.data().join("share"))? {
+        let folders = EMPTIED.map(|folder| fs::read_dir(self.data().join(folder))).into_iter();
+        for entry in folders.collect::<io::Result<Vec<_>>>()?.into_iter().flatten() {
             let entry = entry?;
             is_changed = true;
             // A server may still be removing a file of the last test.

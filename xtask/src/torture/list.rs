@@ -206,6 +206,8 @@ mod tests {
         assert_eq!(all.len(), 567);
         all.extend(tests("rpc").unwrap().1);
         assert_eq!(all.len(), 567 + 95);
+        all.extend(tests("vfs").unwrap().1);
+        assert_eq!(all.len(), 567 + 95 + 39);
         assert!(all.iter().all(|test| baseline.contains_key(test)));
         for entry in fs::read_dir(crate::root().join("xtask/torture")).unwrap() {
             let path = entry.unwrap().path();
@@ -227,6 +229,7 @@ mod tests {
         assert_eq!(map.route("smb2.session.expire1n").server, Which::Tickets);
         assert_eq!(map.route("rpc.lsa-getuser").server, Which::Administrated);
         assert!(map.route("smb2.session.reauth1").users);
+        assert_eq!(map.route("vfs.fruit_netatalk.locking conflict").share, "vfs_fruit_xattr");
         let local = map.route("smb2.samba3misc.localposixlock1").arguments;
         assert_eq!(local, ["--option=torture:localdir=/data/share"]);
         let on_volume = Map::load(Path::new("/data"), true).unwrap();

@@ -58,6 +58,8 @@ const PROGRAM: &str = "frevo-torture";
 pub(crate) const LIST: &str = "smb2";
 /// The list of the tests of named pipes.
 pub(crate) const RPC_LIST: &str = "rpc";
+/// The list of the tests of Macs, streams and ACLs.
+pub(crate) const VFS_LIST: &str = "vfs";
 /// Tests that took longer with Samba are skipped in a quick run.
 const QUICK_SECONDS: f64 = 15.0;
 
@@ -67,7 +69,7 @@ pub(crate) struct Options {
     /// Server to test: frevo (target/release/frevo-torture) or samba (Debian's smbd)
     #[arg(long, default_value = "frevo")]
     pub(crate) target: Target,
-    /// A list in xtask/torture (smb2: all of SMB 2 and 3; rpc: named pipes) or a file with one test per line
+    /// A list in xtask/torture (smb2: all of SMB 2 and 3; rpc: named pipes; vfs: Macs, streams) or a file with one test per line
     #[arg(long, default_value = LIST)]
     pub(crate) tests: String,
     /// Run only tests that match the glob; may be given more than once

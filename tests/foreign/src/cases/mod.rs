@@ -25,6 +25,7 @@ mod keytabs;
 mod ldap;
 mod libraries;
 mod local;
+mod mac;
 mod many;
 mod metrics;
 mod migrate;
@@ -115,6 +116,7 @@ const AREAS: &[&[Case]] = &[
     audit::CASES,
     audit_events::CASES,
     characters::CASES,
+    mac::CASES,
 ];
 
 /// Returns every case, in the order in which they run.
