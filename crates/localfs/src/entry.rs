@@ -47,7 +47,7 @@ pub(crate) fn attributes(
 
 /// Returns the attribute `wanted` of the entry `name`.
 fn value(open: &Open, name: &[u8], index: usize, wanted: &str) -> Option<EntryXattr> {
-    let mut buffer = [0; EntryXattr::LONGEST];
+    let mut buffer = [0; EntryXattr::SHOWN];
     match proc_fd::getxattr_of(open.fd(), name, wanted, &mut buffer) {
         Ok(length) => Some(EntryXattr { index, length, value: buffer[..length].to_vec() }),
         Err(rustix::io::Errno::RANGE) => {

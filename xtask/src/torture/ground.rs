@@ -172,7 +172,8 @@ impl Ground {
         People::Many(vec![(self.hosts(), "/etc/hosts")]).enter(command);
     }
 
-    /// Empties the directories in which tests leave files. A server on a volume that nobody else changes is restarted then.
+    /// Empties the directories in which tests leave files. A server on a volume that nobody else changes is restarted
+    /// then.
     pub(super) fn clean(&mut self) -> Result<()> {
         let mut is_changed = false;
         let folders = EMPTIED.map(|folder| fs::read_dir(self.data().join(folder))).into_iter();

@@ -69,7 +69,7 @@ pub(crate) struct Options {
     /// Server to test: frevo (target/release/frevo-torture) or samba (Debian's smbd)
     #[arg(long, default_value = "frevo")]
     pub(crate) target: Target,
-    /// A list in xtask/torture (smb2: all of SMB 2 and 3; rpc: named pipes; vfs: Macs, streams) or a file with one test per line
+    /// A list in xtask/torture (smb2: SMB 2 and 3; rpc: named pipes; vfs: Macs) or a file with one test per line
     #[arg(long, default_value = LIST)]
     pub(crate) tests: String,
     /// Run only tests that match the glob; may be given more than once

@@ -12,8 +12,7 @@ use proto::smb2::query_info::QueryInfoRequest;
 use proto::status::Status;
 
 use super::file::padded;
-use super::quota;
-use super::time_machine;
+use super::{quota, time_machine};
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;

@@ -155,7 +155,7 @@ async fn opened(
             for (index, name) in attributes.names.iter().enumerate() {
                 if let Ok(Some(value)) = node.get_xattr(op, name).await {
                     let length = value.len();
-                    let value = if length <= EntryXattr::LONGEST { value } else { Vec::new() };
+                    let value = if length <= EntryXattr::SHOWN { value } else { Vec::new() };
                     found.push(EntryXattr { index, length, value });
                 }
             }

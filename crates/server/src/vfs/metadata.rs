@@ -178,13 +178,13 @@ pub struct EntryXattr {
     pub index: usize,
     /// The length of its value.
     pub length: usize,
-    /// The value; empty if it is longer than [`EntryXattr::LONGEST`].
+    /// The value; empty if it is longer than [`EntryXattr::SHOWN`].
     pub value: Vec<u8>,
 }
 
 impl EntryXattr {
-    /// The length of the longest value that is read.
-    pub const LONGEST: usize = 1024;
+    /// Values of at most this length are read.
+    pub const SHOWN: usize = 1024;
 }
 
 /// A range of a file that holds data (as opposed to a hole).

@@ -2,10 +2,10 @@
 //!
 //! `parameters` checks what does not need the file system. `existing` opens existing files. `new` creates files as
 //! `plan` decides. `stream` does both for alternate streams. `contexts` decodes and answers create contexts, `caching`
-//! grants oplocks and leases, `durable` grants durable handles, `mac` answers Macs, and `reconnect` returns them to clients. `replay`
-//! recognizes repeated requests, `instance` closes the opens of an application instance that has moved, `short` expands
-//! short names, `entered` removes an open whose CREATE fails, and `within` opens files for other requests. `quota`
-//! opens the quota file, which does not exist.
+//! grants oplocks and leases, `durable` grants durable handles, `mac` answers Macs, and `reconnect` returns opens to
+//! clients. `replay` recognizes repeated requests, `instance` closes the opens of an application instance that has
+//! moved, `short` expands short names, `entered` removes an open whose CREATE fails, and `within` opens files for other
+//! requests. `quota` opens the quota file, which does not exist.
 
 mod caching;
 mod contexts;
