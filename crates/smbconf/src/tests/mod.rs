@@ -409,6 +409,7 @@ fn every_served_parameter_is_read_and_no_other() {
     READ.take();
     let text = "[x]\npath = @DIR@/x\nguest ok = yes\n[y]\npath = @DIR@/x\nvfs objects = full_audit\n\
                 [z]\npath = /\nvfs objects = glusterfs\n[printers]\n\
+                [m]\npath = @DIR@/x\nvfs objects = fruit catia streams_xattr\nfruit:resource = stream\n\
                 [p]\nprintable = yes\nprinting = bsd\n";
     let (loaded, _directory) = load_files(&[("smb.conf", text)]);
     loaded.unwrap_or_else(|problems| panic!("{problems}"));
