@@ -22,14 +22,14 @@ use crate::root::Root;
 /// The attributes of so many entries are read on the calling thread.
 pub(crate) const FEW_ENTRIES: usize = 16;
 
-/// Returns those of `attributes` that the entries `names` of the directory have. An entry that vanished, and an
-/// attribute that the user may not read, has none.
+/// Returns the `wanted` attributes of the entries `names` of the directory; `None` for an entry whose attributes cannot
+/// be listed, as one that vanished.
 pub(crate) fn attributes(
     open: &Open,
     who: &Arc<Identity>,
     names: &[Box<[u8]>],
-    attributes: &[String],
-) -> Result<Vec<Vec<EntryXattr>>> {
+    wanted: &(dyn Fn(&str) -> bool + Send + Sync),
+) -> Result<Vec<Option<Vec<EntryXattr>>>> {
     if open.kind != Kind::Directory {
         return Err(Errno::NOTDIR);
     }
@@ -37,25 +37,24 @@ pub(crate) fn attributes(
     let directory = proc_fd::path(open.fd());
     let of_entry = |name: &Box<[u8]>| {
         let path = [&directory[..], b"/", name].concat();
-        let list = whole(|buffer| rustix::fs::llistxattr(path.as_slice(), buffer)).unwrap_or_default();
-        let has = |wanted: &str| list.split(|&byte| byte == 0).any(|name| name == wanted.as_bytes());
-        let present = attributes.iter().enumerate().filter(|(_, wanted)| has(wanted));
-        present.filter_map(|(index, wanted)| value(open, name, index, wanted)).collect()
+        let list = whole(|buffer| rustix::fs::llistxattr(path.as_slice(), buffer)).ok()?;
+        let names = list.split(|&byte| byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
+        Some(names.filter(|name| wanted(name)).map(|attribute| value(open, name, attribute)).collect())
     };
     Ok(names.iter().map(of_entry).collect())
 }
 
-/// Returns the attribute `wanted` of the entry `name`.
-fn value(open: &Open, name: &[u8], index: usize, wanted: &str) -> Option<EntryXattr> {
+/// Returns the attribute `wanted` of the entry `name`. One that the user may not read has no value.
+fn value(open: &Open, name: &[u8], wanted: &str) -> EntryXattr {
     let mut buffer = [0; EntryXattr::SHOWN];
-    match proc_fd::getxattr_of(open.fd(), name, wanted, &mut buffer) {
-        Ok(length) => Some(EntryXattr { index, length, value: buffer[..length].to_vec() }),
+    let (length, value) = match proc_fd::getxattr_of(open.fd(), name, wanted, &mut buffer) {
+        Ok(length) => (length, buffer[..length].to_vec()),
         Err(rustix::io::Errno::RANGE) => {
-            let length = proc_fd::getxattr_of(open.fd(), name, wanted, &mut []).ok()?;
-            Some(EntryXattr { index, length, value: Vec::new() })
+            (proc_fd::getxattr_of(open.fd(), name, wanted, &mut []).unwrap_or(0), Vec::new())
         }
-        Err(_) => None,
-    }
+        Err(_) => (0, Vec::new()),
+    };
+    EntryXattr { name: wanted.to_owned(), length, value }
 }
 
 impl Open {

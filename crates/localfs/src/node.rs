@@ -17,7 +17,7 @@ use server::vfs::watch::{ChangeListener, Wanted, Watching};
 use server::vfs::{
     Access, Case, CopyRange, DataRange, Entry, EntryXattr, Errno, Extent, FileId, Identity, Kind, Lease, LeaseCallback,
     ListRequest, Metadata, Node, Op, Page, Payload, Quotas, RangeChange, ReadReply, ReadRequest, RelPath, Result,
-    SetMetadata, SetXattr, Space, Time,
+    SetMetadata, SetXattr, Space, Time, XattrFilter,
 };
 
 use crate::dir::Listing;
@@ -509,12 +509,12 @@ impl Node for Handle {
         &self,
         op: &Op,
         names: Vec<Box<[u8]>>,
-        attributes: Arc<[String]>,
-    ) -> Answer<Result<Vec<Vec<EntryXattr>>>> {
+        wanted: XattrFilter,
+    ) -> Answer<Result<Vec<Option<Vec<EntryXattr>>>>> {
         let (open, who) = (Arc::clone(&self.0), Arc::clone(op));
         let executor = &self.0.system.executor;
         let are_few = names.len() <= FEW_ENTRIES;
-        let find = move || crate::entry::attributes(&open, &who, &names, &attributes);
+        let find = move || crate::entry::attributes(&open, &who, &names, &*wanted);
         if executor.is_quick() && are_few {
             return Answer::now(executor.timed(find));
         }

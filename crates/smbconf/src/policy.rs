@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use server::policy::printing::{CommandLine, QueueSystem};
-use server::policy::{Guest, MapToGuest, Policy, Share, fold};
+use server::policy::{Guest, Homes as _, MapToGuest, Policy, Share, fold};
 
 use super::homes::Homes;
 use super::printers::Printers;
@@ -31,7 +31,9 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Global {
         };
         let reader = Reader { share: Some(section), variables: &variables, ..*global };
         if fold(&name) == "homes" {
-            policy.homes = Homes::new(&reader, section, &policy).map(|homes| Arc::new(homes) as _);
+            let homes = Homes::new(&reader, section, &policy);
+            policy.mac.offered |= homes.as_ref().is_some_and(|homes| homes.section().mac.is_some());
+            policy.homes = homes.map(|homes| Arc::new(homes) as _);
         } else if fold(&name) == "printers" {
             policy.printers = Printers::new(&reader, section, &policy).map(|printers| Arc::new(printers) as _);
         } else if let Some(share) = share::build(&reader, section) {

@@ -3,7 +3,7 @@
 //! behind the Finder info.
 
 use crate::bytes::{Malformed, Reader, Result};
-use crate::mac::afp_info::FinderInfo;
+use crate::mac::afp_info::{FinderInfo, NO_BACKUP};
 
 const MAGIC: [u8; 4] = [0x00, 0x05, 0x16, 0x07];
 const VERSION: [u8; 4] = [0x00, 0x02, 0x00, 0x00];
@@ -95,6 +95,25 @@ impl AppleDouble {
     pub fn finder_info(&self, bytes: &[u8]) -> Option<FinderInfo> {
         let entry = self.entry(id::FINDER_INFO).filter(|entry| entry.length >= 32)?;
         bytes.get(entry.offset..)?.first_chunk().copied()
+    }
+
+    /// Returns whether the data has information other than the Finder info: extended attributes, a comment, attributes
+    /// of AFP, an id of Netatalk, a date of a backup, or a date of creation other than `created`. Dates of the last
+    /// change and access are not counted.
+    pub fn has_more_than_finder_info(&self, bytes: &[u8], created: u32) -> bool {
+        let of = |entry: &Entry| bytes.get(entry.offset..entry.offset + entry.length).unwrap_or_default();
+        let date = |dates: &[u8], at: usize| {
+            let date = dates.get(at..).and_then(|rest| rest.first_chunk().copied());
+            u32::from_be_bytes(date.unwrap_or(NO_BACKUP))
+        };
+        let none = u32::from_be_bytes(NO_BACKUP);
+        self.entries.iter().any(|entry| match entry.id {
+            id::FINDER_INFO => entry.length > 32,
+            id::FILE_DATES => {
+                ![created, none, 0].contains(&date(of(entry), 0)) || ![none, 0].contains(&date(of(entry), 8))
+            }
+            _ => of(entry).iter().any(|&byte| byte != 0),
+        })
     }
 
     /// Returns the extended attributes behind the Finder info, in `bytes`, which hold all the data before the resource
@@ -209,6 +228,24 @@ mod tests {
         bytes.extend(area);
         bytes.extend_from_slice(fork);
         bytes
+    }
+
+    #[test]
+    fn other_information_than_the_finder_info() {
+        let check = |change: &dyn Fn(&mut Vec<u8>), expected: bool| {
+            let mut bytes = metadata(&FINDER, 1_000_000_000, 1_100_000_000);
+            change(&mut bytes);
+            let double = AppleDouble::decode(&bytes, bytes.len() as u64).expect("it is valid");
+            let created = super::super::date(1_000_000_000);
+            assert_eq!(double.has_more_than_finder_info(&bytes, created), expected);
+        };
+        check(&|_| {}, false);
+        // The length of the comment, which is the second entry, and its first byte.
+        check(&|bytes| (bytes[26 + 12 + 11], bytes[154]) = (1, b'c'), true);
+        check(&|bytes| bytes[373] = 1, true);
+        check(&|bytes| bytes[354] ^= 1, true);
+        check(&|bytes| bytes[354 + 4] ^= 1, false);
+        check(&|bytes| bytes[354 + 8 + 3] = 1, true);
     }
 
     #[test]

@@ -126,7 +126,8 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
         let stream = streams::of(&file.node).and_then(|node| node.stream.name());
         let doomed = Doomed::of(server, file.file, file.doom());
         match delete_file(server, disk, file, &doomed).await {
-            Ok(()) => report_deletion(server, disk, &doomed.path, stream.as_deref(), file.kind),
+            Ok(true) => report_deletion(server, disk, &doomed.path, stream.as_deref(), file.kind),
+            Ok(false) => {}
             Err(errno) => {
                 tracing::debug!(path = %doomed.path, ?errno, "cannot delete a file when its last open is closed")
             }
@@ -192,6 +193,7 @@ pub(crate) async fn delete_abandoned(server: &Server) {
                 let deleted = unlink(server, disk, &doomed, node, file, *kind).await;
                 deleted.map(|()| report_deletion(server, disk, &doomed.path, None, *kind))
             }
+            What::Stream(stream, _) if stream.role() == Role::Fork => Ok(()),
             What::Stream(stream, node) => {
                 let name = stream.name();
                 let deleted = stream.remove(node, &doomed.op).await;
@@ -244,19 +246,25 @@ async fn delete_base(
     Ok(())
 }
 
-async fn delete_file(server: &Server, disk: &Disk, file: &FileOpen, doomed: &Doomed) -> std::result::Result<(), Errno> {
+/// Deletes the file or stream. Returns `false` if the deletion is ignored.
+async fn delete_file(
+    server: &Server,
+    disk: &Disk,
+    file: &FileOpen,
+    doomed: &Doomed,
+) -> std::result::Result<bool, Errno> {
     match streams::of(&file.node) {
         Some(node) => {
             // Macs expect that a resource fork cannot be deleted.
             if node.stream.role() == Role::Fork {
-                return Ok(());
+                return Ok(false);
             }
             let name = node.stream.name();
             let removed = node.stream.remove(&node.file, &doomed.op).await;
             audit::deleted(disk, &doomed.path, name.as_deref(), None, outcome(&removed));
-            removed
+            removed.map(|()| true)
         }
-        None => unlink(server, disk, doomed, &file.node, file.file, file.kind).await,
+        None => unlink(server, disk, doomed, &file.node, file.file, file.kind).await.map(|()| true),
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn flush(request: &Request<'_>, reply: &mut Reply) -> Result<St
         }
         request.connection.server.opens.files.settle_write_time(file.file);
         // A Mac that requests a full sync relies on it.
-        let is_full = asked.reserved1 == FULL_SYNC && request.connection.mac.is_negotiated();
+        let is_full = asked.reserved1 == FULL_SYNC && request.is_of_mac();
         let strict_sync = is_full || open.tree.disk().is_none_or(|disk| disk.share.sync.strict_sync);
         // For a directory, its entries: names created, renamed and deleted ([MS-FSA] 2.1.5.7).
         if matches!(file.kind, Kind::File | Kind::Directory) && strict_sync {

@@ -69,9 +69,8 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
         batch: if open.charge.payer().is_overdrawn() { FEW } else { batch },
         matcher: listing.pattern.as_ref().map(Pattern::matcher),
         newest: newest(request, disk),
-        mac: request.connection.mac.lists_attributes().then_some(&request.connection.server.opens.streams),
-        hides_ids: request.connection.mac.is_negotiated()
-            && disk.share.mac.as_ref().is_some_and(|mac| mac.zero_file_id),
+        mac: request.session()?.mac.lists_attributes().then_some(&request.connection.server.opens.streams),
+        hides_ids: request.hides_ids(disk),
         work: Work::new(),
     };
     let first = !listing.begun;
@@ -402,7 +401,8 @@ fn directory_entry<'a>(
     }
 }
 
-/// Returns what an entry shows to a Mac. On shares without the extensions it has no Finder info.
+/// Returns what an entry shows to a Mac. Shares without the extensions are listed in the form for Macs, too, but the
+/// rights on their entries are not determined, which may cost an open.
 async fn mac_attributes(
     disk: &Disk,
     file: &FileOpen,
@@ -416,9 +416,9 @@ async fn mac_attributes(
         true => None,
         false => file.name.path.lock().join(&entry.name),
     };
-    let maximal_access = match path.filter(|_| own.is_none_or(|own| own.lists_access)) {
+    let maximal_access = match path.filter(|_| own.is_some_and(|own| own.lists_access)) {
         Some(path) => (access::listed(disk, &path, metadata).await & disk.share_rights).0,
-        None => AccessMask::FILE_ALL_ACCESS.0,
+        None => (AccessMask::FILE_ALL_ACCESS & disk.share_rights).0,
     };
     let finder = listed.finder.filter(|_| own.is_none_or(|own| own.lists_finder_info));
     let added = proto::mac::date(metadata.created.secs);

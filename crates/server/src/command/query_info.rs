@@ -93,5 +93,5 @@ async fn query_file(
     if class == Class::FULL_EA {
         return ea::query(asked, file, disk).await;
     }
-    file::query(&request.connection.server, class, open, file, disk).await
+    file::query(&request.connection.server, class, open, file, disk, request.hides_ids(disk)).await
 }

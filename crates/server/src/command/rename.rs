@@ -8,7 +8,6 @@ use proto::smb2::change_notify::CompletionFilter;
 use proto::status::Status;
 
 use super::rename_stream;
-use crate::command::tree_connect::is_continuous;
 use crate::command::{directory_lease, oplock_break, snapshots};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -196,10 +195,10 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
 }
 
 /// Returns whether the client is a Mac, and may rename a directory although files in it are open. The record of a
-/// persistent open has the path, so shares with such opens are excepted.
+/// persistent open has the path, so shares that may have such opens, of any client, are excepted.
 fn renames_over_open_files(request: &Request<'_>, disk: &Disk) -> bool {
     let is_asked_for = disk.share.mac.as_ref().is_some_and(|mac| mac.posix_rename);
-    is_asked_for && request.connection.mac.is_negotiated() && !is_continuous(request, disk)
+    is_asked_for && request.is_of_mac() && !disk.share.handles.continuously_available
 }
 
 /// Records that the previous file of the new name has lost it.

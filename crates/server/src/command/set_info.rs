@@ -128,7 +128,7 @@ async fn set_file(
             check_finder_info(file, size)?;
             set_size(request, file, size).await?;
             if size == 0
-                && request.connection.mac.is_negotiated()
+                && request.is_of_mac()
                 && disk.share.mac.is_some()
                 && let Some(StreamNode { stream, file: base, .. }) = streams::of(&file.node)
             {

@@ -24,14 +24,23 @@ use crate::state::open::{FileOpen, Open};
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata};
 
-/// Answers a query of `class`. Extended attributes are handled by [`ea`](super::ea).
-pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &FileOpen, disk: &Disk) -> Result<Answer> {
+/// Answers a query of `class`. Extended attributes are handled by [`ea`](super::ea). With `hides_ids` the id of the
+/// file is 0.
+pub(crate) async fn query(
+    server: &Server,
+    class: Class,
+    open: &Open,
+    file: &FileOpen,
+    disk: &Disk,
+    hides_ids: bool,
+) -> Result<Answer> {
     let metadata = server.opens.files.shown(file.node.metadata(&file.op).await?, server.environment.uptime());
+    let index_number = if hides_ids { 0 } else { metadata.file_id() };
     let files = &server.opens.files;
     let answer = match class {
         Class::BASIC => Answer::fixed(encoded(|out| basic(file, disk, &metadata).encode(out))),
         Class::STANDARD => Answer::fixed(encoded(|out| standard(files, file, &metadata).encode(out))),
-        Class::INTERNAL => Answer::fixed(encoded(|out| internal(&metadata).encode(out))),
+        Class::INTERNAL => Answer::fixed(encoded(|out| FileInternalInformation { index_number }.encode(out))),
         Class::EA => {
             let ea_size = ea::size(file, disk).await;
             Answer::fixed(encoded(|out| FileEaInformation { ea_size }.encode(out)))
@@ -42,7 +51,7 @@ pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &Fil
         Class::ALIGNMENT => Answer::fixed(encoded(|out| ALIGNMENT.encode(out))),
         Class::ALL => {
             let ea_size = ea::size(file, disk).await;
-            all(files, open, file, disk, &metadata, ea_size)
+            all(files, open, file, disk, &metadata, ea_size, index_number)
         }
         Class::NETWORK_OPEN => Answer::fixed(encoded(|out| network_open(file, disk, &metadata).encode(out))),
         Class::ATTRIBUTE_TAG => {
@@ -52,7 +61,7 @@ pub(crate) async fn query(server: &Server, class: Class, open: &Open, file: &Fil
         Class::COMPRESSION => Answer::fixed(encoded(|out| compression(&metadata).encode(out))),
         Class::STREAM => streams::query(server, file, disk).await?,
         Class::NORMALIZED_NAME => normalized_name(file, disk),
-        Class::ID => Answer::fixed(encoded(|out| id(&metadata).encode(out))),
+        Class::ID => Answer::fixed(encoded(|out| id(&metadata, index_number).encode(out))),
         Class::ALTERNATE_NAME => alternate_name(file, disk)?,
         _ if class.0 == 0 || class.0 > LAST => return Err(Error::new(Status::INVALID_INFO_CLASS)),
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
@@ -90,10 +99,6 @@ fn standard(files: &files::Table, file: &FileOpen, metadata: &Metadata) -> FileS
         delete_pending,
         directory: metadata.kind == Kind::Directory || file.leads_to_directory,
     }
-}
-
-fn internal(metadata: &Metadata) -> FileInternalInformation {
-    FileInternalInformation { index_number: metadata.file_id() }
 }
 
 fn access(open: &Open) -> FileAccessInformation {
@@ -155,12 +160,20 @@ fn compression(metadata: &Metadata) -> FileCompressionInformation {
 }
 
 /// [MS-FSCC] 2.4.2. The name is the full path from the share's root, with a leading backslash.
-fn all(files: &files::Table, open: &Open, file: &FileOpen, disk: &Disk, metadata: &Metadata, ea_size: u32) -> Answer {
+fn all(
+    files: &files::Table,
+    open: &Open,
+    file: &FileOpen,
+    disk: &Disk,
+    metadata: &Metadata,
+    ea_size: u32,
+    index_number: u64,
+) -> Answer {
     let name = wire_path(file, disk, true);
     let information = FileAllInformation {
         basic: basic(file, disk, metadata),
         standard: standard(files, file, metadata),
-        internal: internal(metadata),
+        internal: FileInternalInformation { index_number },
         ea: FileEaInformation { ea_size },
         access: access(open),
         position: position(file),
@@ -216,9 +229,9 @@ fn alternate_name(file: &FileOpen, disk: &Disk) -> Result<Answer> {
     Ok(Answer::variable(bytes, padded(FileNameInformation::FIXED_SIZE + 2, 4)))
 }
 
-fn id(metadata: &Metadata) -> FileIdInformation {
+fn id(metadata: &Metadata, index_number: u64) -> FileIdInformation {
     let mut file_id = [0; 16];
-    file_id[..8].copy_from_slice(&metadata.file_id().to_le_bytes());
+    file_id[..8].copy_from_slice(&index_number.to_le_bytes());
     FileIdInformation { volume_serial_number: metadata.id.device, file_id }
 }
 

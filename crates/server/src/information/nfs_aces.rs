@@ -4,9 +4,7 @@
 use proto::dtyp::acl::{Ace, AceFlags, Acl};
 use proto::dtyp::{AccessMask, SecurityDescriptor, Sid};
 
-use crate::error::{Error, Result};
-use crate::state::open::FileOpen;
-use crate::vfs::{Kind, Metadata, SetMetadata};
+use crate::vfs::{Kind, Metadata};
 
 /// The authorities of these SIDs, `S-1-5-88-KIND-VALUE`.
 const NT_AUTHORITY: u64 = 5;
@@ -68,16 +66,6 @@ pub(super) fn take(descriptor: &mut SecurityDescriptor) -> Taken {
     // The list has become shorter, so it is valid.
     descriptor.dacl = Acl::new(revision, aces).or(descriptor.dacl.take());
     taken
-}
-
-/// Sets the mode, with the right to change permissions. Other bits than those of the permissions stay.
-pub(super) async fn set_mode(file: &FileOpen, mode: u32, may: bool) -> Result<()> {
-    if !may {
-        return Err(Error::new(proto::status::Status::ACCESS_DENIED));
-    }
-    let present = file.node.metadata(&file.op).await?.mode;
-    let mode = Some(present & !SETTABLE | mode);
-    Ok(file.node.set_metadata(&file.op, SetMetadata { mode, ..SetMetadata::default() }).await?)
 }
 
 #[cfg(test)]

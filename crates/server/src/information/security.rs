@@ -43,7 +43,7 @@ pub(crate) async fn query(
     if !stored {
         descriptor = sids::shown(&*disk.ids, descriptor).await?;
     }
-    if shows_mode {
+    if shows_mode && disk.share.mac.is_some() {
         nfs_aces::add(&mut descriptor, &metadata);
     }
     Ok(Answer::variable(encoded(|out| descriptor.encode(out)), 0))
@@ -123,25 +123,23 @@ pub(crate) async fn set(
         group: asked_parts.contains(SecurityInformation::GROUP) && given.group.is_some(),
         dacl: asked_parts.contains(SecurityInformation::DACL) && !taken.was_all,
         sacl: asked_parts & OF_SACL,
+        mode: taken.mode.filter(|_| asked_parts.contains(SecurityInformation::DACL) && takes_modes(disk)),
     };
-    let mode = taken.mode.filter(|_| asked_parts.contains(SecurityInformation::DACL));
-    let may_set_mode = granted.contains(AccessMask::WRITE_DAC);
     if parts.is_empty() || !disk.share.acls.nt_acl_support {
-        return match mode {
-            Some(mode) => nfs_aces::set_mode(file, mode, may_set_mode).await,
-            None => Ok(()),
-        };
+        return Ok(());
     }
-    if file.kind == Kind::Symlink && (parts.dacl || !parts.sacl.is_empty()) {
+    if file.kind == Kind::Symlink && (parts.dacl || parts.mode.is_some() || !parts.sacl.is_empty()) {
         return Err(Error::because(Status::NOT_SUPPORTED, "a Linux symbolic link has no access control list"));
     }
     let authority = Authority {
         write_dac: granted.contains(AccessMask::WRITE_DAC),
         write_owner: granted.contains(AccessMask::WRITE_OWNER),
     };
-    apply::set(disk, (file.file, &file.node), now, &given, parts, authority).await?;
-    match mode {
-        Some(mode) => nfs_aces::set_mode(file, mode, may_set_mode).await,
-        None => Ok(()),
-    }
+    apply::set(disk, (file.file, &file.node), now, &given, parts, authority).await
+}
+
+/// Whether a Mac can set the mode of a file. As in Samba, that changes nothing on shares that store descriptors: the
+/// mode is part of the hash by which a stored descriptor is valid, so that another mode would void the descriptor.
+fn takes_modes(disk: &Disk) -> bool {
+    disk.share.mac.is_some() && disk.share.acls.stored.is_none()
 }

@@ -2,11 +2,13 @@
 //!
 //! As in Samba, the backups are those in bundles in the share's root. The space that a bundle uses is the number of its
 //! bands, which are files of one size, times that size. The bands are counted again when their directory has changed. A
-//! directory with many bands is counted at most once in some seconds, because a running backup changes it all the time.
+//! directory with many bands is counted at most once in some seconds, because a running backup changes it all the time,
+//! and so is the total of a share.
 
 use std::sync::Arc;
 
 use crate::links;
+use crate::policy::limits::BUNDLES_LIMIT;
 use crate::request::Request;
 use crate::state::band_counts::BandCounts;
 use crate::tree::Disk;
@@ -19,6 +21,10 @@ const BLOCK: u32 = 1024;
 const BATCH: usize = 512;
 /// The most bytes of a bundle's description that are read.
 const DESCRIPTION: usize = 64 * 1024;
+/// The largest band that is accepted, that of hdiutil, so that a wrong description cannot make the share look full.
+const LARGEST_BAND: u64 = 8 << 30;
+/// The most entries of a directory that are counted.
+const ENTRIES_LIMIT: u64 = 1 << 24;
 /// The end of the name of a bundle.
 const BUNDLE: &[u8] = b".sparsebundle";
 
@@ -45,10 +51,16 @@ pub(super) async fn bounded(request: &Request<'_>, disk: &Disk, space: Space) ->
     }
 }
 
-/// Returns the number of bytes that the bundles use.
+/// Returns the number of bytes that the bundles use, as it was some seconds ago or is now.
 async fn used(disk: &Disk, counts: &BandCounts) -> Result<u64> {
-    let Some((root, _)) = directory(disk, &RelPath::root()).await? else { return Ok(0) };
+    let Some((root, metadata)) = directory(disk, &RelPath::root()).await? else { return Ok(0) };
+    counts.total(metadata.id, all_bundles(disk, counts, &root)).await
+}
+
+/// Returns the number of bytes that the bundles in the directory `root` use.
+async fn all_bundles(disk: &Disk, counts: &BandCounts, root: &Arc<dyn Node>) -> Result<u64> {
     let (mut cursor, mut total, mut work) = (0, 0_u64, Work::new());
+    let (mut entries, mut bundles) = (0, 0);
     loop {
         let page = root.list(&SERVER, ListRequest { cursor, count: BATCH, metadata: false }).await?;
         for entry in &page.entries {
@@ -56,9 +68,16 @@ async fn used(disk: &Disk, counts: &BandCounts) -> Result<u64> {
             let Some(path) = RelPath::root().join(&entry.name).filter(|_| entry.name.ends_with(BUNDLE)) else {
                 continue;
             };
+            bundles += 1;
+            if bundles > BUNDLES_LIMIT {
+                tracing::warn!(share = %disk.share.name, "a share for Time Machine has more bundles than are counted; \
+                                                         use several shares");
+                return Ok(total);
+            }
             total = total.saturating_add(bundle(disk, counts, &path).await?);
         }
-        if page.is_last || page.entries.is_empty() {
+        entries += page.entries.len() as u64;
+        if page.is_last || page.entries.is_empty() || entries > ENTRIES_LIMIT {
             return Ok(total);
         }
         cursor = page.next;
@@ -88,7 +107,7 @@ async fn count(directory: &Arc<dyn Node>) -> Result<u64> {
         let page = directory.list(&SERVER, ListRequest { cursor, count: BATCH, metadata: false }).await?;
         work.spend(page.entries.len() as u32).await;
         count += page.entries.len() as u64;
-        if page.is_last || page.entries.is_empty() {
+        if page.is_last || page.entries.is_empty() || count > ENTRIES_LIMIT {
             return Ok(count);
         }
         cursor = page.next;
@@ -124,7 +143,7 @@ fn parse(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     let (_, rest) = text.split_once("<key>band-size</key>")?;
     let (number, _) = rest.trim_start().strip_prefix("<integer>")?.split_once("</integer>")?;
-    number.trim().parse().ok().filter(|size| *size > 0)
+    number.trim().parse().ok().filter(|size| (1..=LARGEST_BAND).contains(size))
 }
 
 #[cfg(test)]
@@ -135,7 +154,14 @@ mod tests {
     fn the_size_of_a_band_is_read_from_the_property_list() {
         let list = |value: &str| format!("<dict>\n\t<key>band-size</key>\n\t{value}\n</dict>").into_bytes();
         assert_eq!(parse(&list("<integer>8388608</integer>")), Some(8_388_608));
-        for wrong in ["<integer>-1</integer>", "<integer>0</integer>", "<string>8</string>", "<integer>8", ""] {
+        for wrong in [
+            "<integer>-1</integer>",
+            "<integer>0</integer>",
+            "<integer>9223372036854775808</integer>",
+            "<string>8</string>",
+            "<integer>8",
+            "",
+        ] {
             assert_eq!(parse(&list(wrong)), None, "{wrong}");
         }
         assert_eq!(parse(b"\xff"), None);

@@ -55,7 +55,7 @@ impl Default for MacPolicy {
 }
 
 /// Where the streams of macOS are stored.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct MacStreams {
     /// `fruit:metadata`: where `AFP_AfpInfo` is stored.
     pub metadata: MetadataPlace,
@@ -64,7 +64,7 @@ pub struct MacStreams {
 }
 
 /// The values of `fruit:metadata`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum MetadataPlace {
     /// In the attribute `org.netatalk.Metadata`.
     #[default]

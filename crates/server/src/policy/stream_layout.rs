@@ -3,7 +3,7 @@
 use super::mac::MacStreams;
 
 /// The names of the attributes that store streams.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Layout {
     /// `streams_xattr:prefix`: the prefix of the attribute's name, including its namespace.
     pub prefix: String,

@@ -115,7 +115,17 @@ impl Request<'_> {
     /// Whether the client is a Mac that sees the UNIX mode in security descriptors and sets it there
     /// (`fruit:nfs_aces`).
     pub(crate) fn shows_mode_to_mac(&self) -> bool {
-        self.connection.mac.is_negotiated() && self.connection.server.policy().mac.nfs_aces
+        self.is_of_mac() && self.connection.server.policy().mac.nfs_aces
+    }
+
+    /// Whether the client is a Mac that has negotiated extensions in the session.
+    pub(crate) fn is_of_mac(&self) -> bool {
+        self.channel.as_ref().is_some_and(|channel| channel.session.mac.is_negotiated())
+    }
+
+    /// Whether the client is a Mac to which ids of files on disk are not told (`fruit:zero_file_id`).
+    pub(crate) fn hides_ids(&self, disk: &Disk) -> bool {
+        self.is_of_mac() && disk.share.mac.as_ref().is_some_and(|mac| mac.zero_file_id)
     }
 
     /// Returns the error that a related request inherits from the preceding CREATE.

@@ -1,4 +1,5 @@
-//! The number of bands in the bundles of Time Machine, so that they are not counted for each query of the free space.
+//! The number of bands in the bundles of Time Machine, and their total size by share, so that they are not counted for
+//! each query of the free space.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,17 +9,25 @@ use parking_lot::Mutex;
 
 use crate::environment::Environment;
 use crate::policy::limits::BUNDLES_LIMIT;
-use crate::vfs::{Metadata, Time};
+use crate::vfs::{FileId, Metadata, Time};
 
 /// The number of bands above which a count is used for some time although the directory has changed.
 const MANY: u64 = 4096;
-/// That time.
+/// That time, for which a total is used, too.
 const KEPT: Duration = Duration::from_secs(10);
 
 /// The counts by directory.
 pub(crate) struct BandCounts {
     environment: Arc<dyn Environment>,
     counts: Mutex<HashMap<(u64, u64), Count>>,
+    totals: Mutex<HashMap<(u64, u64), Arc<TotalSize>>>,
+}
+
+/// The size of the backups in a share.
+#[derive(Default)]
+pub(crate) struct TotalSize {
+    /// The size, and when it was determined. Locked while it is determined, so that only one request does that.
+    known: tokio::sync::Mutex<Option<(u64, Duration)>>,
 }
 
 struct Count {
@@ -30,7 +39,33 @@ struct Count {
 
 impl BandCounts {
     pub(crate) fn new(environment: Arc<dyn Environment>) -> BandCounts {
-        BandCounts { environment, counts: Mutex::default() }
+        BandCounts { environment, counts: Mutex::default(), totals: Mutex::default() }
+    }
+
+    /// Returns the size of the backups in the share with the root `root`: the known one for some time, or otherwise the
+    /// one that `determine` returns. Other requests meanwhile wait for it.
+    pub(crate) async fn total<E>(
+        &self,
+        root: FileId,
+        determine: impl Future<Output = Result<u64, E>>,
+    ) -> Result<u64, E> {
+        let total = {
+            let mut totals = self.totals.lock();
+            let key = (root.device, root.inode);
+            if !totals.contains_key(&key) {
+                make_room(&mut totals);
+            }
+            Arc::clone(totals.entry(key).or_default())
+        };
+        let mut known = total.known.lock().await;
+        if let Some((size, determined)) = *known
+            && self.environment.uptime() < determined + KEPT
+        {
+            return Ok(size);
+        }
+        let size = determine.await?;
+        *known = Some((size, self.environment.uptime()));
+        Ok(size)
     }
 
     /// Returns the number of bands in the directory, if it is known.
@@ -45,10 +80,20 @@ impl BandCounts {
     pub(crate) fn note(&self, directory: &Metadata, settled: bool, count: u64) {
         let changed = settled.then_some(directory.stamped);
         let mut counts = self.counts.lock();
-        if counts.len() >= BUNDLES_LIMIT {
-            counts.clear();
+        let key = (directory.id.device, directory.id.inode);
+        if !counts.contains_key(&key) {
+            make_room(&mut counts);
         }
         let counted = self.environment.uptime();
-        counts.insert((directory.id.device, directory.id.inode), Count { count, changed, counted });
+        counts.insert(key, Count { count, changed, counted });
+    }
+}
+
+/// Removes one entry of a full map.
+fn make_room<T>(map: &mut HashMap<(u64, u64), T>) {
+    if map.len() >= BUNDLES_LIMIT
+        && let Some(any) = map.keys().next().copied()
+    {
+        map.remove(&any);
     }
 }

@@ -10,11 +10,13 @@ pub(crate) mod bins;
 pub mod channel;
 pub mod connection;
 pub mod durable;
+mod mac;
 pub(crate) mod odx;
 pub mod open;
 mod server;
 pub mod session;
 
+pub(crate) use self::mac::Mac;
 pub(crate) use self::server::JOB_PREFIX;
 pub use self::server::{
     Connections, LogonDefence, Server, ServerParts, Sessions, TooMany, VolumeId, VolumeState, Volumes,

@@ -15,6 +15,7 @@ use proto::crypto::sign::SigningKey;
 use crate::accounting::{Charge, Full, Payer, Resource};
 use crate::audit::Logon;
 use crate::restrictions::HostSession;
+use crate::state::Mac;
 pub use crate::state::channel::{Channel, Terms};
 use crate::state::channel::{Channels, NoChannel};
 use crate::state::connection::Connection;
@@ -84,6 +85,8 @@ pub struct Session {
     sealed: AtomicBool,
     /// The next nonce for `server_to_client`; a nonce is never reused.
     nonce: AtomicU64,
+    /// What was negotiated with a Mac, on any channel.
+    pub(crate) mac: Mac,
     channels: Mutex<Channels>,
     trees: Mutex<Trees>,
     opens: Mutex<Opens>,
@@ -142,6 +145,7 @@ impl Session {
             encrypt_data: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
             nonce: AtomicU64::new(1),
+            mac: Mac::default(),
             channels: Mutex::default(),
             trees: Mutex::default(),
             opens: Mutex::default(),

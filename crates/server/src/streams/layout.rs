@@ -6,8 +6,9 @@
 //! attribute has the attribute `user.FrevoStream.NAME` instead, whose value names the file with the content in the
 //! [store](super::store).
 
-use proto::mac::AFP_INFO;
+use proto::mac::{AFP_INFO, AFP_RESOURCE};
 
+use super::mac::NETATALK;
 use super::store;
 use crate::name::fold_key;
 use crate::policy::stream_layout::Layout;
@@ -62,8 +63,13 @@ impl Layout {
                 streams.push(Stored { name: name.to_owned(), inline: None, overflow: None });
                 streams.len() - 1
             });
-            let place = if overflow { &mut streams[at].overflow } else { &mut streams[at].inline };
-            *place = Some(attribute);
+            let stream = &mut streams[at];
+            match overflow {
+                true => stream.overflow = Some(attribute),
+                // Finder info in an ordinary attribute counts only where Netatalk's is missing.
+                false if stream.inline.as_deref() == Some(NETATALK) => {}
+                false => stream.inline = Some(attribute),
+            }
         }
         streams
     }
@@ -75,10 +81,24 @@ impl Layout {
         }
         let name = attribute.strip_prefix(&self.prefix)?;
         let name = name.strip_suffix(TYPE).unwrap_or(name);
+        if self.mac.is_some_and(|mac| mac.attribute(name).is_some()) {
+            return Some(AFP_INFO);
+        }
         // With a prefix as short as `user.`, other attributes would look like streams.
-        let is_elsewhere = self.mac.is_some_and(|mac| mac.attribute(name).is_some());
         let is_valid = !name.contains(':') || self.mac.is_some_and(|mac| mac.has_colons);
-        (!name.is_empty() && is_valid && !is_samba(attribute) && !is_elsewhere).then_some(name)
+        (!name.is_empty() && is_valid && !is_samba(attribute)).then_some(name)
+    }
+
+    /// Whether `attribute` stores one of the special streams of macOS, or names its file in the store.
+    pub(super) fn is_of_mac(&self, attribute: &str) -> bool {
+        let name = attribute.strip_prefix(OVERFLOW).or_else(|| self.name_of(attribute));
+        name.is_some_and(|name| [AFP_INFO, AFP_RESOURCE].iter().any(|own| own.eq_ignore_ascii_case(name)))
+    }
+
+    /// Returns the ordinary attribute of a stream that is stored elsewhere. Macs may have stored it there while the
+    /// share had no extensions.
+    pub(super) fn ordinary(&self, name: &str) -> Result<String, Errno> {
+        Layout { mac: None, ..self.clone() }.inline(name)
     }
 
     /// Whether `attribute` stores a stream and is not one of the client's extended attributes.

@@ -1,13 +1,15 @@
 //! The Finder info and the length of the resource fork of the entries of a listing, which Macs see there.
 //!
 //! A list of attributes is read for each entry, without opening it. Most files have neither. That is remembered under
-//! the file's change time, so that the next listing reads nothing.
+//! the file's change time, so that the next listing reads nothing. It does not depend on the user, because everybody
+//! may list the names of attributes.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use proto::mac::afp_info::{AfpInfo, FinderInfo};
+use proto::mac::afp_info::FinderInfo;
 use proto::mac::{AFP_INFO, AFP_RESOURCE};
 
 use super::mac::{self, NETATALK};
@@ -16,7 +18,7 @@ use crate::links;
 use crate::policy::limits::LISTED_WITHOUT_FINDER_INFO_LIMIT;
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
-use crate::vfs::{Case, Entry, EntryXattr, Errno, Kind, Lookup, Metadata, Node, Op, RelPath, Result, Time};
+use crate::vfs::{Case, Entry, EntryXattr, Errno, Kind, Lookup, Metadata, Node, Op, RelPath, Time, XattrFilter};
 
 /// What an entry shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,42 +29,32 @@ pub(crate) struct Listed {
     pub(crate) fork: u64,
 }
 
-/// Files that had neither at their last change, in two generations: when the newer one is full, it becomes the older
-/// one.
+/// Files that had neither at their last change, by the share's layout. They are in two generations: when the newer one
+/// is full, it becomes the older one.
 #[derive(Default)]
 pub(super) struct Without {
-    generations: Mutex<[HashMap<Owner, Time>; 2]>,
+    hasher: RandomState,
+    generations: Mutex<[HashMap<(Owner, u64), Time>; 2]>,
 }
 
 impl Without {
-    fn has(&self, metadata: &Metadata) -> bool {
-        let key = owner(metadata.id);
+    /// Returns the part of the key for a layout. A client cannot choose a layout, so hashes do not collide.
+    fn layout(&self, layout: &Layout) -> u64 {
+        self.hasher.hash_one(layout)
+    }
+
+    fn has(&self, metadata: &Metadata, layout: u64) -> bool {
+        let key = (owner(metadata.id), layout);
         self.generations.lock().iter().any(|known| known.get(&key) == Some(&metadata.stamped))
     }
 
-    fn note(&self, metadata: &Metadata) {
+    fn note(&self, metadata: &Metadata, layout: u64) {
         let mut generations = self.generations.lock();
         if generations[0].len() >= LISTED_WITHOUT_FINDER_INFO_LIMIT / 2 {
             generations.swap(0, 1);
             generations[0].clear();
         }
-        generations[0].insert(owner(metadata.id), metadata.stamped);
-    }
-}
-
-/// The attributes that are read, by their positions.
-struct Attributes {
-    names: Arc<[String]>,
-}
-
-impl Attributes {
-    const INFO: usize = 0;
-    const FORK: usize = 1;
-    const LARGE_FORK: usize = 2;
-
-    fn of(layout: &Layout) -> Result<Attributes> {
-        let names = [layout.inline(AFP_INFO)?, layout.inline(AFP_RESOURCE)?, Layout::overflow(AFP_RESOURCE)?];
-        Ok(Attributes { names: names.into() })
+        generations[0].insert((owner(metadata.id), layout), metadata.stamped);
     }
 }
 
@@ -77,11 +69,12 @@ impl Streams {
         entries: impl Iterator<Item = &'a Entry>,
     ) -> HashMap<Box<[u8]>, Listed> {
         let mut all = HashMap::new();
-        let Some(layout) = disk.share.streams.as_ref().filter(|layout| layout.mac.is_some()) else { return all };
-        let Ok(attributes) = Attributes::of(layout) else { return all };
+        // Shares without the extensions have such streams, too. Macs stored them as ordinary ones.
+        let Some(layout) = &disk.share.streams else { return all };
+        let key = self.without.layout(layout);
         let may_have = |entry: &&Entry| {
             let is_kind = |metadata: &Metadata| matches!(metadata.kind, Kind::File | Kind::Directory);
-            entry.metadata.as_ref().is_some_and(|metadata| is_kind(metadata) && !self.without.has(metadata))
+            entry.metadata.as_ref().is_some_and(|metadata| is_kind(metadata) && !self.without.has(metadata, key))
                 && !matches!(&*entry.name, b"." | b"..")
         };
         let asked: Vec<&Entry> = entries.filter(may_have).collect();
@@ -95,44 +88,48 @@ impl Streams {
         };
         let settled: Vec<bool> = asked.iter().map(|entry| entry.metadata.as_ref().is_some_and(settled)).collect();
         let names = asked.iter().map(|entry| entry.name.clone()).collect();
-        let found = match node.entry_xattrs(op, names, Arc::clone(&attributes.names)).await {
-            Err(Errno::OPNOTSUPP) => opened(disk, op, path, &asked, &attributes).await,
+        let wanted: XattrFilter = {
+            let layout = layout.clone();
+            Arc::new(move |attribute: &str| layout.is_of_mac(attribute))
+        };
+        let found = match node.entry_xattrs(op, names, Arc::clone(&wanted)).await {
+            Err(Errno::OPNOTSUPP) => opened(disk, op, path, &asked, &*wanted).await,
             found => found.unwrap_or_default(),
         };
         for ((entry, settled), found) in asked.into_iter().zip(settled).zip(found) {
-            let Some(metadata) = &entry.metadata else { continue };
+            let (Some(metadata), Some(found)) = (&entry.metadata, found) else { continue };
             if !found.is_empty() {
-                all.insert(entry.name.clone(), self.shown(disk, metadata, &attributes, &found).await);
+                all.insert(entry.name.clone(), self.shown(disk, layout, metadata, &found).await);
             } else if settled {
-                self.without.note(metadata);
+                self.without.note(metadata, key);
             }
         }
         all
     }
 
-    async fn shown(&self, disk: &Disk, metadata: &Metadata, attributes: &Attributes, found: &[EntryXattr]) -> Listed {
+    async fn shown(&self, disk: &Disk, layout: &Layout, metadata: &Metadata, found: &[EntryXattr]) -> Listed {
+        let streams = layout.streams(found.iter().map(|attribute| attribute.name.clone()).collect());
+        let of = |name: Option<String>| found.iter().find(|attribute| Some(&attribute.name) == name.as_ref());
         let mut listed = Listed::default();
-        for EntryXattr { index, length, value } in found {
-            match *index {
-                Attributes::INFO if attributes.names[Attributes::INFO] == NETATALK => {
-                    let content = mac::content(value).ok();
-                    listed.finder = content.and_then(|content| AfpInfo::decode(&content).ok()).map(|info| info.finder);
+        if let Some(info) = layout::find(streams.clone(), AFP_INFO).and_then(|stream| of(stream.inline)) {
+            let content = match info.name == NETATALK {
+                true => mac::content(&info.value),
+                false => Some(layout::content(info.value.clone())),
+            };
+            listed.finder = content.and_then(|content| mac::shown(&content));
+        }
+        let Some(fork) = layout::find(streams, AFP_RESOURCE) else { return listed };
+        match (of(fork.overflow), of(fork.inline)) {
+            (Some(large), _) => {
+                let store = self.store(disk);
+                if let Ok(sidecar) = store.open(&large.value, metadata).await
+                    && let Ok(stored) = sidecar.node.metadata(store.own()).await
+                {
+                    listed.fork = stored.size;
                 }
-                Attributes::INFO => {
-                    let info = AfpInfo::decode(&layout::content(value.clone()));
-                    listed.finder = info.ok().map(|info| info.finder);
-                }
-                Attributes::FORK if listed.fork == 0 => listed.fork = length.saturating_sub(1) as u64,
-                Attributes::LARGE_FORK => {
-                    let store = self.store(disk);
-                    if let Ok(sidecar) = store.open(value, metadata).await
-                        && let Ok(stored) = sidecar.node.metadata(store.own()).await
-                    {
-                        listed.fork = stored.size;
-                    }
-                }
-                _ => {}
             }
+            (None, Some(small)) => listed.fork = small.length.saturating_sub(1) as u64,
+            (None, None) => {}
         }
         listed
     }
@@ -144,23 +141,32 @@ async fn opened(
     op: &Op,
     path: &RelPath,
     entries: &[&Entry],
-    attributes: &Attributes,
-) -> Vec<Vec<EntryXattr>> {
+    wanted: &(dyn Fn(&str) -> bool + Send + Sync),
+) -> Vec<Option<Vec<EntryXattr>>> {
     let mut all = Vec::with_capacity(entries.len());
     for entry in entries {
-        let mut found = Vec::new();
-        if let Some(path) = path.join(&entry.name)
-            && let Ok(Lookup::Found { node, .. }) = links::look_up(disk, op, &path, Case::Sensitive).await
-        {
-            for (index, name) in attributes.names.iter().enumerate() {
-                if let Ok(Some(value)) = node.get_xattr(op, name).await {
-                    let length = value.len();
-                    let value = if length <= EntryXattr::SHOWN { value } else { Vec::new() };
-                    found.push(EntryXattr { index, length, value });
-                }
-            }
-        }
-        all.push(found);
+        all.push(match path.join(&entry.name) {
+            Some(path) => of_entry(disk, op, &path, wanted).await,
+            None => None,
+        });
     }
     all
+}
+
+/// Reads the attributes of the entry at `path`.
+async fn of_entry(
+    disk: &Disk,
+    op: &Op,
+    path: &RelPath,
+    wanted: &(dyn Fn(&str) -> bool + Send + Sync),
+) -> Option<Vec<EntryXattr>> {
+    let Ok(Lookup::Found { node, .. }) = links::look_up(disk, op, path, Case::Sensitive).await else { return None };
+    let mut found = Vec::new();
+    for name in node.list_xattrs(op).await.ok()?.into_iter().filter(|name| wanted(name)) {
+        let value = node.get_xattr(op, &name).await.ok().flatten().unwrap_or_default();
+        let length = value.len();
+        let value = if length <= EntryXattr::SHOWN { value } else { Vec::new() };
+        found.push(EntryXattr { name, length, value });
+    }
+    Some(found)
 }

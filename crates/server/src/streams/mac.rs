@@ -6,11 +6,12 @@
 //! fork is ignored. Macs rely on all of this.
 //!
 //! The Finder info is either stored as other streams are, or in Netatalk's attribute, which contains AppleDouble data.
-//! Data there that cannot be understood is neither shown nor changed.
+//! Data there that cannot be understood is neither shown nor changed, and other information there is kept. Where
+//! Netatalk's attribute is missing, Finder info that is stored as other streams are counts.
 
 use std::sync::Arc;
 
-use proto::mac::afp_info::AfpInfo;
+use proto::mac::afp_info::{AfpInfo, FinderInfo};
 use proto::mac::apple_double::{self, AppleDouble, id};
 use proto::mac::{AFP_INFO, AFP_RESOURCE};
 
@@ -54,11 +55,34 @@ impl MacStreams {
     }
 }
 
-/// Returns the content of the stream that an attribute's value stores.
-pub(super) fn content(value: &[u8]) -> Result<Vec<u8>> {
-    let double = AppleDouble::decode(value, value.len() as u64).map_err(|_| Errno::IO)?;
-    let finder = double.finder_info(value).ok_or(Errno::IO)?;
-    Ok(AfpInfo::of(finder).encode().to_vec())
+/// Returns the content of the stream that an attribute's value stores; `None` if the value cannot be understood.
+pub(super) fn content(value: &[u8]) -> Option<Vec<u8>> {
+    let double = AppleDouble::decode(value, value.len() as u64).ok()?;
+    let finder = double.finder_info(value)?;
+    Some(AfpInfo::of(finder).encode().to_vec())
+}
+
+/// Returns the Finder info of a content that Macs see. Invalid content, and one without information, does not exist for
+/// them.
+pub(super) fn shown(content: &[u8]) -> Option<FinderInfo> {
+    AfpInfo::decode(content).ok().filter(|info| !info.is_empty()).map(|info| info.finder)
+}
+
+/// Removes the Finder info from Netatalk's attribute. The attribute stays if it has other information, or cannot be
+/// understood.
+pub(super) async fn clear(file: &Arc<dyn Node>, op: &Op) -> Result<()> {
+    let Some(mut value) = file.get_xattr(op, NETATALK).await? else { return Ok(()) };
+    let Ok(double) = AppleDouble::decode(&value, value.len() as u64) else { return Ok(()) };
+    let Some(entry) = double.entry(id::FINDER_INFO).filter(|entry| entry.length >= 32) else { return Ok(()) };
+    let created = proto::mac::date(file.metadata(op).await?.created.secs);
+    let kept = double.has_more_than_finder_info(&value, created).then(|| {
+        value[entry.offset..entry.offset + 32].fill(0);
+        value
+    });
+    match file.set_xattr(op, NETATALK, kept, SetXattr::Any).await {
+        Err(Errno::NODATA) => Ok(()),
+        done => done,
+    }
 }
 
 /// Sets Netatalk's attribute to this content of the stream. The other entries of the attribute are kept.
@@ -95,10 +119,10 @@ pub(super) enum Written {
 /// The offset of the Finder info in the content.
 const FINDER: usize = 16;
 
-/// Returns what a write of `written` to the Finder info does, which has the content `before`. As on macOS and in Samba,
-/// the offset does not matter, the data must begin with the signature, and more than the content is ignored.
-pub(super) fn write_info(written: &[u8], before: &[u8]) -> Result<Written> {
-    if !written.starts_with(b"AFP") {
+/// Returns what a write of `written` at `offset` to the Finder info does, which has the content `before`. As in Samba,
+/// the data must begin with the signature, at the start, and more than the content is ignored.
+pub(super) fn write_info(offset: u64, written: &[u8], before: &[u8]) -> Result<Written> {
+    if offset != 0 || !written.starts_with(b"AFP") {
         return Err(Errno::INVAL);
     }
     if written.len() <= FINDER {
@@ -137,26 +161,26 @@ mod tests {
 
     #[test]
     fn finder_info_is_written_as_a_whole() {
-        let stored = |written: &[u8], before: &[u8]| match write_info(written, before) {
+        let stored = |written: &[u8], before: &[u8]| match write_info(0, written, before) {
             Ok(Written::Store(content)) => Some(content),
             _ => None,
         };
         assert_eq!(stored(&info(1), &[]), Some(info(1)));
         assert_eq!(stored(&[info(1), vec![9; 5]].concat(), &[]), Some(info(1)));
         assert_eq!(stored(&info(1)[..20], &info(2)), Some(info(1)));
-        assert!(matches!(write_info(&info(1)[..16], &[]), Ok(Written::Nothing)));
-        assert!(matches!(write_info(&info(0), &info(1)), Ok(Written::Remove)));
+        assert!(matches!(write_info(0, &info(1)[..16], &[]), Ok(Written::Nothing)));
+        assert!(matches!(write_info(0, &info(0), &info(1)), Ok(Written::Remove)));
         for wrong in [&b"AF"[..], b"", &[0; 60], &[b"AFP", &[7; 57][..]].concat()] {
-            assert!(write_info(wrong, &[]).is_err(), "{wrong:?}");
+            assert!(write_info(0, wrong, &[]).is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn an_attribute_that_is_not_understood_is_not_shown() {
         let value = apple_double::metadata(&[7; 32], 0, 0);
-        assert_eq!(content(&value), Ok(AfpInfo::of([7; 32]).encode().to_vec()));
-        assert_eq!(content(&value[..100]), Err(Errno::IO));
-        assert_eq!(content(b"x"), Err(Errno::IO));
+        assert_eq!(content(&value), Some(AfpInfo::of([7; 32]).encode().to_vec()));
+        assert_eq!(content(&value[..100]), None);
+        assert_eq!(content(b"x"), None);
     }
 
     #[test]

@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 use self::layout::Stored;
 pub(crate) use self::node::{StreamNode, of};
 use self::store::Store;
+use self::stream::Shared;
 pub(crate) use self::stream::{Stream, Target};
 use crate::environment::Environment;
 use crate::name::fold_key;
@@ -54,7 +55,7 @@ pub(crate) struct Streams {
 /// The open streams by file.
 #[derive(Default)]
 struct Open {
-    files: Mutex<HashMap<Owner, Vec<Weak<Stream>>>>,
+    files: Mutex<HashMap<Owner, Vec<Weak<Shared>>>>,
     last: AtomicU64,
 }
 
@@ -76,26 +77,26 @@ impl Streams {
         Streams { environment, open: Arc::default(), stores: Mutex::default(), without: Default::default() }
     }
 
-    /// Returns the stream `name` of `file`, which need not exist. All handles that are open at the same time share the
-    /// object.
+    /// Returns the stream `name` of `file`, which need not exist. All handles that are open at the same time share its
+    /// state, also through shares with other extensions.
     pub(crate) fn stream(&self, disk: &Disk, layout: &Layout, file: FileId, name: &str) -> Arc<Stream> {
         let key = fold_key(name.as_bytes());
         // Dropped after the lock is released, because dropping the last reference to a stream takes it.
-        let known: Vec<Arc<Stream>>;
+        let known: Vec<Arc<Shared>>;
         let mut files = self.open.files.lock();
         let streams = files.entry(owner(file)).or_default();
         known = streams.iter().filter_map(Weak::upgrade).collect();
         if let Some(stream) = known.iter().find(|stream| stream.is_called(layout, &key)) {
-            return Arc::clone(stream);
+            return Arc::new(Stream::of(stream, name, layout));
         }
         let id = FileId { stream: self.open.last.fetch_add(1, Ordering::Relaxed) + 1, ..file };
         let stream = Arc::new(Stream::new(id, name, layout, self.store(disk), Arc::clone(&self.open)));
-        streams.push(Arc::downgrade(&stream));
+        streams.push(stream.downgrade());
         stream
     }
 
     /// Returns the streams of `file` that are open, or about to be opened.
-    pub(crate) fn open(&self, file: FileId) -> Vec<Arc<Stream>> {
+    pub(crate) fn open(&self, file: FileId) -> Vec<Arc<Shared>> {
         let files = self.open.files.lock();
         files.get(&owner(file)).map(|streams| streams.iter().filter_map(Weak::upgrade).collect()).unwrap_or_default()
     }

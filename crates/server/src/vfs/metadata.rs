@@ -1,5 +1,7 @@
 //! Metadata of files and of the file system that holds them.
 
+use std::sync::Arc;
+
 use super::XattrSet;
 
 /// A point in time: seconds and nanoseconds since 1970-01-01 UTC. `nanos` always counts forward and is below 10^9.
@@ -174,13 +176,16 @@ pub struct Entry {
 /// An extended attribute of an entry of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EntryXattr {
-    /// Its position in the list of requested names.
-    pub index: usize,
-    /// The length of its value.
+    /// Its name, including the namespace.
+    pub name: String,
+    /// The length of its value; 0 if the user may not read it.
     pub length: usize,
-    /// The value; empty if it is longer than [`EntryXattr::SHOWN`].
+    /// The value; empty if it is longer than [`EntryXattr::SHOWN`], or if the user may not read it.
     pub value: Vec<u8>,
 }
+
+/// Selects attributes by their names.
+pub type XattrFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl EntryXattr {
     /// Values of at most this length are read.

@@ -39,7 +39,7 @@ pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};
 pub use lookup::{Case, Lookup, Parent, SymlinkPolicy};
 pub use metadata::{
     DataRange, DirectoryVersion, Entry, EntryXattr, FileId, FileSystemState, Kind, Metadata, SetMetadata, Space, Time,
-    WorkerNumbers,
+    WorkerNumbers, XattrFilter,
 };
 pub use op::{Cancellation, Op, cancellable};
 pub use path::RelPath;
@@ -241,16 +241,16 @@ pub trait Node: Send + Sync + Any {
     /// directory.
     fn entry(&self, op: &Op, name: &[u8], case: Case) -> Answer<Result<Option<Entry>>>;
 
-    /// Returns those of `attributes` that the entries `names` of this directory have, as the user may read them, for
-    /// each entry in its order. Links are not followed. `Errno::OPNOTSUPP` where attributes of entries are read only by
-    /// opening them.
+    /// Returns the `wanted` attributes of the entries `names` of this directory, for each entry in its order; `None`
+    /// for an entry whose attributes cannot be listed. Links are not followed. `Errno::OPNOTSUPP` where attributes of
+    /// entries are read only by opening them.
     fn entry_xattrs(
         &self,
         op: &Op,
         names: Vec<Box<[u8]>>,
-        attributes: Arc<[String]>,
-    ) -> Answer<Result<Vec<Vec<EntryXattr>>>> {
-        drop((op, names, attributes));
+        wanted: XattrFilter,
+    ) -> Answer<Result<Vec<Option<Vec<EntryXattr>>>>> {
+        drop((op, names, wanted));
         Answer::now(Err(Errno::OPNOTSUPP))
     }
 

@@ -208,6 +208,17 @@ async fn homes_that_need_a_missing_module_are_not_served() {
 }
 
 #[test]
+fn homes_for_macs_offer_the_extensions() {
+    for (section, offers) in
+        [("[homes]\nvfs objects = fruit streams_xattr\nfruit:resource = stream\n", true), ("[homes]\n", false)]
+    {
+        let directory = directory(&[("smb.conf", section)]);
+        let loaded = load(&directory.path().join("smb.conf"), &WithHomes).expect("it loads");
+        assert_eq!(loaded.policy.mac.offered, offers, "{section}");
+    }
+}
+
+#[test]
 fn sharing_the_root_directory_with_guests_is_a_warning() {
     let cases = [
         ("guest ok = yes\nread only = no", Some(Severity::Warning), true, "guests can write"),

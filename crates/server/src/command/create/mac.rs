@@ -26,7 +26,7 @@ pub(super) fn answer(
     let mut answer = ServerAnswer::default();
     if query.parts.contains(Parts::SERVER_CAPABILITIES) {
         let lists_attributes = query.client.contains(ServerCapabilities::READ_DIR_ATTR);
-        request.connection.mac.negotiate(lists_attributes);
+        request.session()?.mac.negotiate(lists_attributes);
         let given = |condition: bool, bits: ServerCapabilities| if condition { bits } else { ServerCapabilities::NONE };
         let unix = ServerCapabilities::UNIX_BASED | ServerCapabilities::NFS_ACE;
         answer.server = Some(
@@ -46,9 +46,4 @@ pub(super) fn answer(
         answer.model = Some(server.model.clone());
     }
     Ok(Some(answer.to_context()))
-}
-
-/// Returns whether the client gets no ids of files on disk (`fruit:zero_file_id`).
-pub(super) fn hides_ids(request: &Request<'_>, disk: &Disk) -> bool {
-    request.connection.mac.is_negotiated() && disk.share.mac.as_ref().is_some_and(|mac| mac.zero_file_id)
 }

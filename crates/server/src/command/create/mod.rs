@@ -191,7 +191,7 @@ async fn complete(
         directory_lease::entry_of_changes(&request.connection.server, disk, file).await;
     }
     let granted = caching::grant(request, reply, &open.0, file, disk, caching).await;
-    let mut answer = contexts.answer(&metadata, maximal, mac::hides_ids(request, disk));
+    let mut answer = contexts.answer(&metadata, maximal, request.hides_ids(disk));
     answer.extend(granted.context);
     answer.extend(mac);
     if disk.snapshot.is_none() {

@@ -10,7 +10,6 @@ use proto::status::Status;
 
 use super::caching;
 use super::contexts::Contexts;
-use super::mac;
 use crate::command::close::close_unasked;
 use crate::command::tree_connect::is_continuous;
 use crate::error::{Error, Result};
@@ -103,7 +102,7 @@ async fn give_back(
         server.opens.durable.add_persistent(&open);
     }
     resume_epoch(server, file, contexts);
-    let mut answer = contexts.answer(&metadata, None, mac::hides_ids(request, disk));
+    let mut answer = contexts.answer(&metadata, None, request.hides_ids(disk));
     let (level, lease) = cached(server, &open, file);
     answer.extend(lease);
     let made = terms.as_ref().and_then(|terms| terms.persistent).filter(|_| repeats);

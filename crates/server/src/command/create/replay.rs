@@ -12,7 +12,6 @@ use proto::status::Status;
 
 use super::caching;
 use super::contexts::Contexts;
-use super::mac;
 use crate::error::{Error, Result};
 use crate::request::{Reply, Request};
 use crate::security::access;
@@ -96,7 +95,7 @@ pub(super) async fn repeat(
         }
         false => None,
     };
-    let mut answer = contexts.answer(&metadata, maximal, mac::hides_ids(request, disk));
+    let mut answer = contexts.answer(&metadata, maximal, request.hides_ids(disk));
     let (level, lease) = cached(request, file, asked);
     answer.extend(lease);
     let handle = level == OplockLevel::LEASE || level == OplockLevel::BATCH;

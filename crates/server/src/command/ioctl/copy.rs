@@ -9,6 +9,7 @@ use proto::status::Status;
 
 use super::{Control, Output, change, copyfile};
 use crate::error::{Error, Result};
+use crate::request::Reply;
 use crate::state::open::{FileOpen, Open};
 use crate::vfs::{self, Kind};
 
@@ -43,7 +44,7 @@ fn source(control: &Control<'_>, key: &[u8; 24]) -> Result<Arc<Open>> {
 }
 
 /// Copies chunks (3.3.5.15.6).
-pub(super) async fn copy_chunks(control: &Control<'_>) -> Result<Output> {
+pub(super) async fn copy_chunks(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
     let target = control.file()?;
     control.need_room(CopyChunkResponse::SIZE, Status::INVALID_PARAMETER)?;
     let Ok(copy) = CopyChunkCopy::decode(control.asked.input) else { return Ok(beyond_limits()) };
@@ -59,7 +60,7 @@ pub(super) async fn copy_chunks(control: &Control<'_>) -> Result<Output> {
     let mut written = CopyChunkResponse::default();
     let outcome = match check_locks(control, &source, &copy.chunks) {
         Ok(()) if copy.chunks.is_empty() && copyfile::is_asked_for(control) => {
-            let copied = copyfile::copy(control, &source, from).await;
+            let copied = copyfile::copy(control, reply, &source, from).await;
             copied.map(|copied| written.total_bytes_written = u32::try_from(copied).unwrap_or(u32::MAX))
         }
         Ok(()) if copy.chunks.is_empty() => Ok(()),

@@ -3,35 +3,54 @@
 
 use std::sync::Arc;
 
+use proto::dtyp::AccessMask;
+use proto::smb2::create::ShareAccess;
+use proto::status::Status;
+
 use super::{Control, change};
 use crate::error::{Error, Result};
+use crate::files::notify::Change;
+use crate::files::oplock::Opening;
+use crate::files::{self, ShareMode};
+use crate::request::Reply;
 use crate::state::open::{FileOpen, Open};
-use crate::streams::{self, StreamNode};
-use crate::vfs::{self, Access, Extent, Node};
+use crate::streams::{self, Stream, StreamNode};
+use crate::vfs::{self, Access, Extent, FileId, Node};
+use crate::yielding::Work;
 
-/// The number of bytes after which the copy lets other requests of the connection continue.
+/// The number of bytes after which the copy lets other requests of the connection continue. A longer copy gets an
+/// interim response first.
 const STEP: u64 = 16 << 20;
+
+/// The cost of preparing a stream ([`Work::spend`]).
+const STREAM: u32 = 12;
 
 /// Whether a request without chunks copies a file.
 pub(super) fn is_asked_for(control: &Control<'_>) -> bool {
-    let connection = &control.request.connection;
-    connection.server.policy().mac.copyfile && connection.mac.is_negotiated()
+    control.request.connection.server.policy().mac.copyfile && control.request.is_of_mac()
 }
 
 /// Copies the content and the streams of `from` to the file of the request. Returns the length of the content.
-pub(super) async fn copy(control: &Control<'_>, source: &Open, from: &FileOpen) -> Result<u64> {
+pub(super) async fn copy(control: &Control<'_>, reply: &mut Reply, source: &Open, from: &FileOpen) -> Result<u64> {
     let target = control.file()?;
     let server = &control.request.connection.server;
     let size = from.node.metadata(&from.op).await?.size;
-    if !source.may_read(server, 0, size) || !control.open.may_write(server, 0, size) {
-        return Err(Error::new(proto::status::Status::FILE_LOCK_CONFLICT));
+    // All content of the target is replaced, also what is behind the end of the source.
+    let replaced = size.max(target.node.metadata(&target.op).await?.size);
+    if !source.may_read(server, 0, size) || !control.open.may_write(server, 0, replaced) {
+        return Err(Error::new(Status::FILE_LOCK_CONFLICT));
     }
     if from.file == target.file {
         return Ok(size);
     }
+    if size > STEP {
+        reply.go_async(control.request)?;
+    }
+    let are_files = streams::of(&from.node).is_none() && streams::of(&target.node).is_none();
+    let pairs = if are_files { pairs(control, source, from, target).await? } else { Vec::new() };
     let size = change(control, || content(from, target, size)).await?;
-    if streams::of(&from.node).is_none() && streams::of(&target.node).is_none() {
-        alternate(control, source, from, target).await?;
+    for pair in &pairs {
+        alternate(control, from, target, pair).await?;
     }
     Ok(size)
 }
@@ -50,26 +69,81 @@ async fn content(from: &FileOpen, target: &FileOpen, size: u64) -> Result<u64> {
     Ok(at)
 }
 
-/// Copies the alternate streams.
-async fn alternate(control: &Control<'_>, source: &Open, from: &FileOpen, target: &FileOpen) -> Result<()> {
-    let (Some(of_source), disk) = (source.tree.disk(), control.disk()?) else { return Ok(()) };
-    let (Some(read), Some(written)) = (&of_source.share.streams, &disk.share.streams) else { return Ok(()) };
+/// A stream of the source, and the one of the target that is overwritten.
+struct Pair<'a> {
+    read: Arc<Stream>,
+    written: Arc<Stream>,
+    _entry: Exclusive<'a>,
+}
+
+/// The entry of a stream in the table of open files, which no other open may share, so that no client has locks or a
+/// cache of its content.
+struct Exclusive<'a> {
+    files: &'a files::Table,
+    stream: FileId,
+    open: u64,
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        // There is no other open by which it could have become delete pending.
+        self.files.close(self.stream, self.open, false);
+    }
+}
+
+/// Returns the streams to be copied. Fails before anything is changed if one of the target is open.
+async fn pairs<'a>(
+    control: &'a Control<'_>,
+    source: &Open,
+    from: &FileOpen,
+    target: &FileOpen,
+) -> Result<Vec<Pair<'a>>> {
+    let mut pairs = Vec::new();
+    let (Some(of_source), disk) = (source.tree.disk(), control.disk()?) else { return Ok(pairs) };
+    let (Some(read), Some(written)) = (&of_source.share.streams, &disk.share.streams) else { return Ok(pairs) };
     let server = &control.request.connection.server;
+    let files = &server.opens.files;
+    let mut work = Work::new();
     for stored in streams::list(&from.node, &from.op, read).await? {
+        work.spend(STREAM).await;
         let stream = server.opens.streams.stream(of_source, read, from.file, &stored.name);
-        stream.is_at(&from.node, &stored).await?;
-        let size = stream.metadata(&from.node).await?.size;
-        let copy = server.opens.streams.stream(disk, written, target.file, &stored.name);
-        if !copy.exists(&target.node, &target.op).await? {
-            copy.create(&target.node, &target.op).await?;
+        // Finder info that is not valid does not exist.
+        if !stream.exists(&from.node, &from.op).await? {
+            continue;
         }
-        let handle = |stream, file: &Arc<dyn Node>, op: &vfs::Op, access| -> Arc<dyn Node> {
-            Arc::new(StreamNode::new(stream, Arc::clone(file), op.clone(), access, server.environment.clone()))
-        };
-        let reading = handle(stream, &from.node, &from.op, Access { read: true, write: false });
-        let writing = handle(copy, &target.node, &target.op, Access { read: true, write: true });
-        let copied = vfs::copy_through_memory(&target.op, &reading, 0, &writing, 0, size).await?;
-        writing.set_extent(&target.op, Extent::Size(copied)).await?;
+        let copy = server.opens.streams.stream(disk, written, target.file, &stored.name);
+        let mode = ShareMode { access: AccessMask::FILE_WRITE_DATA, share: ShareAccess(0) };
+        let opening = Opening::new(AccessMask::FILE_WRITE_DATA, true, None, server.environment.uptime());
+        let open = server.next_open_id();
+        if files.open(copy.id, open, mode, &target.name, files.removals(), opening).is_err() {
+            return Err(Error::because(Status::SHARING_VIOLATION, "a stream that would be overwritten is open"));
+        }
+        let _entry = Exclusive { files, stream: copy.id, open };
+        pairs.push(Pair { read: stream, written: copy, _entry });
+    }
+    Ok(pairs)
+}
+
+/// Copies an alternate stream.
+async fn alternate(control: &Control<'_>, from: &FileOpen, target: &FileOpen, pair: &Pair<'_>) -> Result<()> {
+    let (disk, server) = (control.disk()?, &control.request.connection.server);
+    let is_new = !pair.written.exists(&target.node, &target.op).await?;
+    if is_new {
+        pair.written.create(&target.node, &target.op).await?;
+    }
+    let handle = |stream: &Arc<Stream>, file: &Arc<dyn Node>, op: &vfs::Op, access| -> Arc<dyn Node> {
+        let (stream, file) = (Arc::clone(stream), Arc::clone(file));
+        Arc::new(StreamNode::new(stream, file, op.clone(), access, server.environment.clone()))
+    };
+    let size = pair.read.metadata(&from.node).await?.size;
+    let reading = handle(&pair.read, &from.node, &from.op, Access { read: true, write: false });
+    let writing = handle(&pair.written, &target.node, &target.op, Access { read: true, write: true });
+    let copied = vfs::copy_through_memory(&target.op, &reading, 0, &writing, 0, size).await?;
+    writing.set_extent(&target.op, Extent::Size(copied)).await?;
+    if let Some(name) = pair.written.name() {
+        let path = target.name.path.lock().clone();
+        let change = if is_new { Change::stream_added() } else { Change::stream_modified() };
+        server.stream_changed(disk, &path, &name, change);
     }
     Ok(())
 }

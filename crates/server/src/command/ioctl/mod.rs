@@ -113,7 +113,7 @@ async fn control(control: &Control<'_>, reply: &mut Reply) -> Result<Output> {
         FsctlCode::DELETE_OBJECT_ID => object_id::delete(control).await,
         FsctlCode::LMR_REQUEST_RESILIENCY => resiliency::request(control),
         FsctlCode::SRV_REQUEST_RESUME_KEY => copy::resume_key(control),
-        FsctlCode::SRV_COPYCHUNK | FsctlCode::SRV_COPYCHUNK_WRITE => copy::copy_chunks(control).await,
+        FsctlCode::SRV_COPYCHUNK | FsctlCode::SRV_COPYCHUNK_WRITE => copy::copy_chunks(control, reply).await,
         FsctlCode::DUPLICATE_EXTENTS_TO_FILE => extents::duplicate(control).await,
         FsctlCode::DUPLICATE_EXTENTS_TO_FILE_EX => extents::duplicate_ex(control).await,
         FsctlCode::GET_COMPRESSION => compression::get(control).await,

@@ -149,6 +149,7 @@ pub(crate) async fn give(
         group: given.group.is_some(),
         dacl: given.control.contains(Control::DACL_PRESENT),
         sacl: if given.sacl.is_some() { OF_SACL } else { SecurityInformation::NONE },
+        mode: None,
     };
     if !parts.sacl.is_empty() && !disk.token.security {
         return Err(Error::new(Status::PRIVILEGE_NOT_HELD));
@@ -290,7 +291,7 @@ impl Change<'_> {
             // A symbolic link has only an owner and a group.
             _ if self.metadata.kind == Kind::Symlink => Ok(true),
             Some(acls) => self.commit(acls).await,
-            None if self.parts.dacl => self.posix().await.map(|()| true),
+            None if self.parts.dacl || self.parts.mode.is_some() => self.posix().await.map(|()| true),
             None => Ok(true),
         };
         if !matches!(done, Ok(true)) {
@@ -389,19 +390,38 @@ impl Change<'_> {
         Ok(value(acls, self.node).await? == self.before.value)
     }
 
-    /// Sets the POSIX ACLs according to the new DACL, on a share that stores no descriptors.
+    /// Sets the POSIX ACLs according to the new DACL, and the mode, on a share that stores no descriptors.
     async fn posix(&mut self) -> Result<()> {
-        let (disk, node) = (self.disk, self.node);
-        let before = posix(disk.vfs.capabilities().acls, &disk.op, node, &self.metadata).await?;
-        let duty = Duty::Alone { strangers: disk.share.acls.force_unknown_acl_user };
-        let after = lists_for(disk, &before, self.new, duty, true).await?;
-        let writes = disk.share.acls.dos_filemode && access::kernel_permits(disk, node, &self.metadata, 0o2).await?;
-        let overrides = access::overrides_owner(disk, &self.metadata, writes);
-        let done = apply_by(disk, node, &self.metadata, &before, &after, overrides).await;
+        let before = posix(self.disk.vfs.capabilities().acls, &self.disk.op, self.node, &self.metadata).await?;
+        let done = match self.parts.dacl {
+            true => self.convert(&before).await,
+            false => Ok(()),
+        };
+        let done = match (done, self.parts.mode) {
+            (Ok(()), Some(mode)) => self.permission_bits(mode).await,
+            (done, _) => done,
+        };
         if done.is_err() {
             self.lists = Some(before);
         }
         done
+    }
+
+    /// Sets the POSIX ACLs according to the new DACL.
+    async fn convert(&self, before: &Posix) -> Result<()> {
+        let (disk, node) = (self.disk, self.node);
+        let duty = Duty::Alone { strangers: disk.share.acls.force_unknown_acl_user };
+        let after = lists_for(disk, before, self.new, duty, true).await?;
+        let writes = disk.share.acls.dos_filemode && access::kernel_permits(disk, node, &self.metadata, 0o2).await?;
+        let overrides = access::overrides_owner(disk, &self.metadata, writes);
+        apply_by(disk, node, &self.metadata, before, &after, overrides).await
+    }
+
+    /// Sets the permission bits as the user. Other bits of the mode stay.
+    async fn permission_bits(&self, bits: u32) -> Result<()> {
+        let present = self.node.metadata(&self.disk.op).await?.mode;
+        let mode = Some(present & !0o777 | bits & 0o777);
+        Ok(self.node.set_metadata(&self.disk.op, SetMetadata { mode, ..SetMetadata::default() }).await?)
     }
 
     /// Undoes what was changed: the POSIX ACLs, the stored descriptor, and owner and group. All of them are tried, even

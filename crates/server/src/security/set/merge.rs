@@ -27,12 +27,14 @@ pub(crate) struct Parts {
     pub(crate) dacl: bool,
     /// The parts of the SACL, out of [`OF_SACL`].
     pub(crate) sacl: SecurityInformation,
+    /// The permission bits, which a Mac sets; only on shares that store no descriptors.
+    pub(crate) mode: Option<u32>,
 }
 
 impl Parts {
     /// Whether no part is to be set.
     pub(crate) fn is_empty(self) -> bool {
-        !(self.owner || self.group || self.dacl) && self.sacl.is_empty()
+        !(self.owner || self.group || self.dacl || self.mode.is_some()) && self.sacl.is_empty()
     }
 }
 
@@ -157,7 +159,7 @@ mod tests {
 
     #[test]
     fn each_part_of_the_sacl_is_set_by_itself() {
-        let parts = |sacl| Parts { owner: false, group: false, dacl: false, sacl };
+        let parts = |sacl| Parts { owner: false, group: false, dacl: false, sacl, mode: None };
         let label = merge(descriptor(&ALL, 1), &descriptor(&ALL, 2), parts(SecurityInformation::LABEL));
         assert_eq!(types(&label), Some(ALL.map(|kind| (kind, kind == AceType::SYSTEM_MANDATORY_LABEL)).to_vec()));
         let all = merge(descriptor(&ALL, 1), &descriptor(&ALL, 2), parts(OF_SACL));
@@ -173,7 +175,7 @@ mod tests {
     fn flags_belong_to_their_acl() {
         let present = SecurityDescriptor { control: Control::SACL_PROTECTED, ..descriptor(&ALL, 1) };
         let new = SecurityDescriptor { control: Control::DACL_PROTECTED, ..SecurityDescriptor::default() };
-        let dacl = Parts { owner: false, group: false, dacl: true, sacl: SecurityInformation::NONE };
+        let dacl = Parts { owner: false, group: false, dacl: true, sacl: SecurityInformation::NONE, mode: None };
         let expected = Control::SACL_PROTECTED | Control::DACL_PROTECTED | Control::DACL_PRESENT;
         assert_eq!(merge(present, &new, dacl).control, expected);
     }

@@ -4,7 +4,6 @@
 mod delivery;
 mod failed_logon;
 mod logons;
-mod mac;
 mod outbox;
 mod pending;
 #[cfg(feature = "torture")]
@@ -25,7 +24,6 @@ use proto::status::Status;
 
 pub(crate) use delivery::Again;
 pub(crate) use failed_logon::{Failed, NoRoom};
-pub(crate) use mac::Mac;
 pub use outbox::Frame;
 use outbox::Outbox;
 pub(crate) use pending::{Cancelled, Pending};
@@ -73,8 +71,6 @@ pub struct Connection {
     logged_on: AtomicBool,
     /// The number of ECHO requests before that.
     echoes: AtomicU32,
-    /// What was negotiated with a Mac.
-    pub(crate) mac: Mac,
     #[cfg(feature = "torture")]
     pub(crate) torture: torture::Hooks,
     negotiated: OnceLock<Negotiated>,
@@ -147,7 +143,6 @@ impl Connection {
             lost: Arc::default(),
             logged_on: AtomicBool::new(false),
             echoes: AtomicU32::new(0),
-            mac: Mac::default(),
             #[cfg(feature = "torture")]
             torture: torture::Hooks::default(),
             negotiated: OnceLock::new(),

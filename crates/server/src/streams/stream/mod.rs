@@ -1,17 +1,20 @@
 //! An open alternate stream, shared by all its handles. Reads and writes are serialized, because an extended attribute
 //! is always read and written as a whole.
+//!
+//! Shares may reach one stream with different extensions: by one it is an ordinary stream, by another Finder info. What
+//! handles share is therefore apart from what depends on the share.
 
 mod places;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex as Cell;
 use proto::mac::afp_info::AfpInfo;
-use tokio::sync::Mutex;
+use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 
 use super::layout::{self, LARGEST_INLINE, Stored};
-use super::mac::{self, NETATALK, Role, Written};
+use super::mac::{self, NETATALK, Role};
 use super::store::{Sidecar, Store};
 use super::{Open, list};
 use crate::name::fold_key;
@@ -20,20 +23,36 @@ use crate::vfs::{
     Content, Errno, Extent, FileId, Metadata, Node, Op, Payload, ReadReply, ReadRequest, Result, SetXattr, read_into,
 };
 
-/// A stream that is open, or about to be opened.
+/// A stream that is open, or about to be opened, as shares of one layout see it.
 pub(crate) struct Stream {
     /// Identifies the stream and its file.
     pub(crate) id: FileId,
     layout: Layout,
     role: Role,
+    store: Arc<Store>,
+    shared: Arc<Shared>,
+}
+
+/// What all handles of a stream share.
+pub(crate) struct Shared {
+    /// Identifies the stream and its file.
+    pub(crate) id: FileId,
+    /// The prefix of its attribute. Streams of one name are one stream if their attributes begin with the same prefix.
+    prefix: String,
+    store: Arc<Store>,
     /// It need not be stored while it is empty, as the streams of macOS.
     is_fleeting: AtomicBool,
-    store: Arc<Store>,
     /// The name on disk, existing or not. `None` after the stream was removed, so that it is not found any more.
     name: Cell<Option<Arc<str>>>,
     /// Locked by all operations on the content.
-    place: Mutex<StreamLocation>,
+    place: Mutex<Located>,
     open: Arc<Open>,
+}
+
+/// The location of the content, and the layout by which it was found.
+struct Located {
+    layout: Layout,
+    at: StreamLocation,
 }
 
 /// The location of the content.
@@ -60,7 +79,13 @@ pub(crate) enum Target {
     Unnamed(Arc<dyn Node>),
 }
 
-impl Drop for Stream {
+impl Shared {
+    pub(super) fn is_called(&self, layout: &Layout, key: &[u8]) -> bool {
+        self.prefix == layout.prefix && self.name.lock().as_ref().is_some_and(|name| fold_key(name.as_bytes()) == *key)
+    }
+}
+
+impl Drop for Shared {
     fn drop(&mut self) {
         self.open.forget(self.id);
     }
@@ -68,16 +93,44 @@ impl Drop for Stream {
 
 impl Stream {
     pub(super) fn new(id: FileId, name: &str, layout: &Layout, store: Arc<Store>, open: Arc<Open>) -> Stream {
-        Stream {
+        let shared = Arc::new(Shared {
             id,
-            layout: layout.clone(),
-            role: Role::of(layout, name),
-            is_fleeting: AtomicBool::new(Role::of(layout, name) != Role::Plain),
+            prefix: layout.prefix.clone(),
             store,
+            is_fleeting: AtomicBool::new(false),
             name: Cell::new(Some(name.into())),
-            place: Mutex::new(StreamLocation::Nowhere),
+            place: Mutex::new(Located { layout: layout.clone(), at: StreamLocation::Nowhere }),
             open,
+        });
+        Stream::of(&shared, name, layout)
+    }
+
+    /// Returns the stream as shares of the `layout` see it.
+    pub(super) fn of(shared: &Arc<Shared>, name: &str, layout: &Layout) -> Stream {
+        let (role, store) = (Role::of(layout, name), Arc::clone(&shared.store));
+        if role != Role::Plain {
+            shared.is_fleeting.store(true, Ordering::Relaxed);
         }
+        Stream { id: shared.id, layout: layout.clone(), role, store, shared: Arc::clone(shared) }
+    }
+
+    pub(super) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.shared)
+    }
+
+    /// Locks the location. It is looked up again if a share with another layout has used it meanwhile.
+    async fn lock(&self, file: &Arc<dyn Node>) -> Result<MappedMutexGuard<'_, StreamLocation>> {
+        let mut located = self.shared.place.lock().await;
+        if located.layout != self.layout {
+            let depends = !matches!(located.at, StreamLocation::Own(_) | StreamLocation::Removed);
+            if depends {
+                let mut found = StreamLocation::Nowhere;
+                self.find(&mut found, file, self.store.own()).await?;
+                located.at = found;
+            }
+            located.layout = self.layout.clone();
+        }
+        Ok(MutexGuard::map(located, |located| &mut located.at))
     }
 
     /// Returns the id of its file.
@@ -87,7 +140,7 @@ impl Stream {
 
     /// Returns its name on disk; `None` after it was removed.
     pub(crate) fn name(&self) -> Option<Arc<str>> {
-        self.name.lock().clone()
+        self.shared.name.lock().clone()
     }
 
     /// Returns the context for calls by the server itself.
@@ -95,20 +148,16 @@ impl Stream {
         self.store.own().clone()
     }
 
-    pub(super) fn is_called(&self, layout: &Layout, key: &[u8]) -> bool {
-        self.layout == *layout && self.name.lock().as_ref().is_some_and(|name| fold_key(name.as_bytes()) == *key)
-    }
-
     /// Whether the file has the stream.
     pub(crate) async fn exists(&self, file: &Arc<dyn Node>, op: &Op) -> Result<bool> {
-        let mut place = self.place.lock().await;
+        let mut place = self.lock(file).await?;
         self.find(&mut place, file, op).await?;
         Ok(!matches!(*place, StreamLocation::Nowhere | StreamLocation::Removed))
     }
 
     /// Creates the stream, empty. `false` if it exists already.
     pub(crate) async fn create(&self, file: &Arc<dyn Node>, op: &Op) -> Result<bool> {
-        let mut place = self.place.lock().await;
+        let mut place = self.lock(file).await?;
         self.find(&mut place, file, op).await?;
         if !matches!(*place, StreamLocation::Nowhere) {
             return Ok(false);
@@ -123,9 +172,6 @@ impl Stream {
     async fn store_new(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
         let attribute = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
         *place = StreamLocation::Inline(attribute.clone());
-        if attribute == NETATALK {
-            return Ok(());
-        }
         if let Err(errno) = file.set_xattr(op, &attribute, Some(layout::value(b"")), SetXattr::Any).await {
             *place = StreamLocation::Nowhere;
             if !layout::is_too_large(errno) {
@@ -137,21 +183,26 @@ impl Stream {
     }
 
     fn is_fleeting(&self) -> bool {
-        self.is_fleeting.load(Ordering::Relaxed)
+        self.shared.is_fleeting.load(Ordering::Relaxed)
     }
 
     /// Removes the stream, which a Mac has truncated to zero bytes. A write stores it again.
     pub(crate) async fn emptied_by_mac(&self, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
-        let mut place = self.place.lock().await;
-        let is_stored = matches!(&*place, StreamLocation::Inline(_) | StreamLocation::Store(..));
-        if !is_stored || self.role == Role::Info {
+        let mut place = self.lock(file).await?;
+        // Another client may have written meanwhile.
+        let size = match &*place {
+            StreamLocation::Inline(attribute) => inline(file, self.store.own(), attribute).await?.len() as u64,
+            StreamLocation::Store(_, sidecar) => sidecar.node.metadata(self.store.own()).await?.size,
+            _ => return Ok(()),
+        };
+        if size > 0 || self.role == Role::Info {
             return Ok(());
         }
-        self.is_fleeting.store(true, Ordering::Relaxed);
+        self.shared.is_fleeting.store(true, Ordering::Relaxed);
         self.vanish(&mut place, file, op).await
     }
 
-    /// Returns the content of a stream with Finder info; empty if it has none that is valid.
+    /// Returns the content of a stream with Finder info; empty if there is none.
     async fn info(&self, place: &StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<Vec<u8>> {
         match place {
             StreamLocation::Inline(attribute) => inline(file, op, attribute).await,
@@ -171,9 +222,9 @@ impl Stream {
             Role::Plain => true,
             Role::Fork => size > 0,
             Role::Info => {
-                let place = self.place.lock().await;
+                let Ok(place) = self.lock(file).await else { return false };
                 let content = self.info(&place, file, self.store.own()).await;
-                content.is_ok_and(|content| AfpInfo::decode(&content).is_ok_and(|info| !info.is_empty()))
+                content.is_ok_and(|content| mac::shown(&content).is_some())
             }
         }
     }
@@ -185,7 +236,7 @@ impl Stream {
 
     /// Records the location of the content, taken from a listing of the file's streams.
     pub(crate) async fn is_at(&self, file: &Arc<dyn Node>, stored: &Stored) -> Result<()> {
-        let mut place = self.place.lock().await;
+        let mut place = self.lock(file).await?;
         if matches!(*place, StreamLocation::Nowhere) { self.settle(&mut place, file, stored).await } else { Ok(()) }
     }
 
@@ -208,6 +259,7 @@ impl Stream {
 
     async fn settle(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, stored: &Stored) -> Result<()> {
         *place = match (&stored.overflow, &stored.inline) {
+            (_, Some(attribute)) if attribute == NETATALK => StreamLocation::Inline(attribute.clone()),
             (Some(attribute), inline) => {
                 let sidecar = match self.sidecar(file, attribute).await {
                     Ok(sidecar) => sidecar,
@@ -228,7 +280,13 @@ impl Stream {
             (None, Some(attribute)) => StreamLocation::Inline(attribute.clone()),
             (None, None) => StreamLocation::Nowhere,
         };
-        *self.name.lock() = Some(stored.name.as_str().into());
+        if self.role == Role::Info
+            && let StreamLocation::Inline(attribute) = &*place
+            && mac::shown(&inline(file, self.store.own(), attribute).await?).is_none()
+        {
+            *place = StreamLocation::Nowhere;
+        }
+        *self.shared.name.lock() = Some(stored.name.as_str().into());
         Ok(())
     }
 
@@ -240,9 +298,12 @@ impl Stream {
 
     /// Returns the stream's metadata: its own size, and everything else from the file.
     pub(crate) async fn metadata(&self, file: &Arc<dyn Node>) -> Result<Metadata> {
-        let place = self.place.lock().await;
+        let place = self.lock(file).await?;
         let of_file = file.metadata(self.store.own()).await?;
         let (size, allocated) = match &*place {
+            StreamLocation::Inline(_) if self.role == Role::Info => {
+                (AfpInfo::SIZE as u64, allocated(AfpInfo::SIZE as u64))
+            }
             StreamLocation::Inline(attribute) => {
                 // Users who may list attributes may see their sizes.
                 let size = inline(file, self.store.own(), attribute).await?.len() as u64;
@@ -261,9 +322,16 @@ impl Stream {
 
     /// Reads as [`Node::read`] does.
     pub(super) async fn read(&self, file: &Arc<dyn Node>, op: &Op, read: ReadRequest) -> ReadReply {
-        let place = self.place.lock().await;
+        let place = match self.lock(file).await {
+            Ok(place) => place,
+            Err(errno) => return (read.buffer, Err(errno)),
+        };
         let read = ReadRequest { offset: self.read_offset(read.offset), ..read };
         let content = match &*place {
+            StreamLocation::Inline(attribute) if self.role == Role::Info => {
+                let content = inline(file, op, attribute).await;
+                content.map(|content| if mac::shown(&content).is_some() { content } else { mac::no_info() })
+            }
             StreamLocation::Inline(attribute) => inline(file, op, attribute).await,
             StreamLocation::Store(_, sidecar) => {
                 return sidecar.node.read(self.store.own(), read).await;
@@ -290,21 +358,14 @@ impl Stream {
         &self,
         file: &Arc<dyn Node>,
         op: &Op,
-        mut offset: u64,
+        offset: u64,
         mut data: Payload,
         through: bool,
     ) -> Result<()> {
-        let mut place = self.place.lock().await;
-        let mut end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
+        let mut place = self.lock(file).await?;
+        let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
         if self.role == Role::Info {
-            let before = self.info(&place, file, op).await?;
-            let content = match mac::write_info(&data.into_memory()?, &before)? {
-                Written::Nothing => return Ok(()),
-                Written::Remove => return self.vanish(&mut place, file, op).await,
-                Written::Store(content) => content,
-            };
-            (offset, end) = (0, content.len() as u64);
-            data = content.into();
+            return self.write_info(&mut place, file, op, offset, data, through).await;
         }
         if self.is_fleeting() && matches!(*place, StreamLocation::Nowhere) {
             self.store_new(&mut place, file, op).await?;
@@ -337,7 +398,7 @@ impl Stream {
 
     /// Truncates or extends the content.
     pub(super) async fn set_size(&self, file: &Arc<dyn Node>, op: &Op, size: u64) -> Result<()> {
-        let mut place = self.place.lock().await;
+        let mut place = self.lock(file).await?;
         match self.role {
             // Its size is fixed.
             Role::Info => return Ok(()),
@@ -377,7 +438,7 @@ impl Stream {
 
     /// Fills the range with zeros.
     pub(super) async fn zero(&self, file: &Arc<dyn Node>, op: &Op, offset: u64, length: u64) -> Result<()> {
-        let mut place = self.place.lock().await;
+        let mut place = self.lock(file).await?;
         if self.role == Role::Info || (self.is_fleeting() && matches!(*place, StreamLocation::Nowhere)) {
             return Ok(());
         }
@@ -403,7 +464,7 @@ impl Stream {
 
     /// Flushes written data to disk.
     pub(super) async fn flush(&self, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
-        let node = match &*self.place.lock().await {
+        let node = match &*self.lock(file).await? {
             StreamLocation::Store(_, sidecar) => Some(Arc::clone(&sidecar.node)),
             _ => None,
         };
@@ -422,7 +483,7 @@ impl Stream {
 
     /// Removes the stream, but keeps its name until [`Stream::made_way`], so that lookups find it.
     pub(crate) async fn make_way(&self, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
-        let mut place = self.place.lock().await;
+        let mut place = self.lock(file).await?;
         self.find(&mut place, file, op).await?;
         self.remove_from(&mut place, file, op).await?;
         *place = StreamLocation::Removed;
@@ -431,15 +492,15 @@ impl Stream {
 
     /// Removes the name of a stream that [`Stream::make_way`] has removed.
     pub(crate) fn made_way(&self) {
-        *self.name.lock() = None;
+        *self.shared.name.lock() = None;
     }
 }
 
-/// Returns the content stored in an attribute; empty if another program has removed the attribute.
+/// Returns the content stored in an attribute; empty if another program has removed the attribute, or if Netatalk's
+/// cannot be understood.
 async fn inline(file: &Arc<dyn Node>, op: &Op, attribute: &str) -> Result<Vec<u8>> {
     match file.get_xattr(op, attribute).await? {
-        Some(value) if attribute == NETATALK => mac::content(&value),
-        value if attribute == NETATALK => Ok(value.unwrap_or_default()),
+        Some(value) if attribute == NETATALK => Ok(mac::content(&value).unwrap_or_default()),
         value => Ok(layout::content(value.unwrap_or_default())),
     }
 }

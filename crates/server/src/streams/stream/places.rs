@@ -7,9 +7,9 @@ use super::{Stream, StreamLocation, Target, inline};
 use crate::policy::stream_layout::Layout;
 use crate::streams::layout::{self, Stored};
 use crate::streams::list;
-use crate::streams::mac::{self, NETATALK, Role};
+use crate::streams::mac::{self, NETATALK, Role, Written};
 use crate::streams::store::{Sidecar, copy_content};
-use crate::vfs::{Errno, Extent, Node, Op, Result, SetXattr};
+use crate::vfs::{Errno, Extent, Node, Op, Payload, Result, SetXattr};
 
 impl Stream {
     /// Sets the attribute to `content`. If it does not fit, moves the content `before` the change to the store and
@@ -36,8 +36,52 @@ impl Stream {
         }
     }
 
+    /// Writes Finder info. If it is not where the share stores it, it moves there.
+    pub(super) async fn write_info(
+        &self,
+        place: &mut StreamLocation,
+        file: &Arc<dyn Node>,
+        op: &Op,
+        offset: u64,
+        data: Payload,
+        through: bool,
+    ) -> Result<()> {
+        let before = self.info(place, file, op).await?;
+        let content = match mac::write_info(offset, &data.into_memory()?, &before)? {
+            Written::Nothing => return Ok(()),
+            Written::Remove => return self.vanish(place, file, op).await,
+            Written::Store(content) => content,
+        };
+        let home = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
+        let former = match &*place {
+            StreamLocation::Inline(former) => Some(former.clone()).filter(|former| *former != home),
+            StreamLocation::Nowhere | StreamLocation::Store(..) => None,
+            StreamLocation::Lost(_) => return Err(Errno::IO),
+            StreamLocation::Own(_) | StreamLocation::Removed => return Err(Errno::STALE),
+        };
+        if !matches!(place, StreamLocation::Store(..))
+            && self.put(place, file, op, home.clone(), &content, &before).await?
+        {
+            *place = StreamLocation::Inline(home);
+            if let Some(former) = former
+                && let Err(errno) = file.set_xattr(op, &former, None, SetXattr::Any).await
+            {
+                tracing::debug!(?errno, "cannot remove the attribute of Finder info that moved to Netatalk's");
+            }
+            return if through { file.flush(op).await } else { Ok(()) };
+        }
+        self.own_sidecar(place, file, op).await?;
+        let StreamLocation::Store(_, sidecar) = &*place else { return Err(Errno::STALE) };
+        let size = content.len() as u64;
+        sidecar.node.write(self.store.own(), 0, content.into(), through).await?;
+        sidecar.node.set_extent(self.store.own(), Extent::Size(size)).await
+    }
+
     /// Removes a stream of macOS that has no content any more. Its handles stay valid, and a write stores it again.
     pub(super) async fn vanish(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
+        if matches!(place, StreamLocation::Own(_) | StreamLocation::Removed) {
+            return Err(Errno::STALE);
+        }
         self.remove_from(place, file, op).await?;
         *place = StreamLocation::Nowhere;
         Ok(())
@@ -156,6 +200,15 @@ impl Stream {
 
     pub(super) async fn remove_from(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
         match &*place {
+            StreamLocation::Inline(attribute) if attribute == NETATALK => {
+                mac::clear(file, op).await?;
+                // Otherwise the former Finder info would be shown again.
+                let ordinary = self.layout.ordinary(&self.name().ok_or(Errno::STALE)?)?;
+                match file.set_xattr(op, &ordinary, None, SetXattr::Any).await {
+                    Err(Errno::NODATA) => Ok(()),
+                    done => done,
+                }
+            }
             StreamLocation::Inline(attribute) => match file.set_xattr(op, attribute, None, SetXattr::Any).await {
                 Err(Errno::NODATA) => Ok(()),
                 done => done,
@@ -194,7 +247,7 @@ impl Stream {
 
     /// Renames the stream ([MS-FSA] 2.1.5.15.12.1). No other stream may have the new name.
     pub(crate) async fn rename(&self, file: &Arc<dyn Node>, op: &Op, to: Target) -> Result<()> {
-        let mut place = self.place.lock().await;
+        let mut place = self.lock(file).await?;
         let name = match to {
             // Their content has another form.
             _ if self.role != Role::Plain => return Err(Errno::OPNOTSUPP),
@@ -227,7 +280,7 @@ impl Stream {
             }
         };
         *place = renamed;
-        *self.name.lock() = Some(name.into());
+        *self.shared.name.lock() = Some(name.into());
         Ok(())
     }
 
@@ -255,7 +308,7 @@ impl Stream {
         }
         self.remove_from(place, file, op).await?;
         *place = StreamLocation::Own(node);
-        *self.name.lock() = None;
+        *self.shared.name.lock() = None;
         Ok(())
     }
 }

@@ -2,11 +2,16 @@ mod peer;
 
 use std::sync::Arc;
 
+use proto::fscc::FileInformationClass;
+use proto::mac::aapl::{Parts, ServerCapabilities, ServerQuery};
 use proto::smb2::close::{CloseFlags, CloseRequest};
+use proto::smb2::create::{CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess};
+use proto::smb2::create_context::CreateContext;
 use proto::smb2::header::{Command, Header};
 use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, NetworkInterfaceInfo};
 use proto::smb2::logoff::LogoffRequest;
 use proto::smb2::negotiate::{Dialect, SigningAlgorithm};
+use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
@@ -47,6 +52,46 @@ fn a_file_opened_on_one_channel_is_used_on_another() {
         second.key = first.key.clone();
         assert_eq!(second.create("three", OplockLevel::NONE), Err(Status::ACCESS_DENIED), "{dialect:?}");
     }
+}
+
+/// Returns the field of the first entry of the root where Macs see the rights, and other clients see 0.
+fn listed_rights(peer: &mut Peer, root: FileId) -> u32 {
+    let query = QueryDirectoryRequest {
+        file_information_class: FileInformationClass::ID_BOTH_DIRECTORY.0,
+        flags: QueryDirectoryFlags::RESTART_SCANS,
+        file_index: 0,
+        file_id: root,
+        file_name: b"*\0",
+        output_buffer_length: 4096,
+    };
+    let response = peer.request(Command::QUERY_DIRECTORY, |out| query.encode(out));
+    assert_eq!(status(&response), Status::SUCCESS);
+    let entries = QueryDirectoryResponse::decode(&response).expect("a well-formed message").buffer;
+    u32::from_le_bytes(entries[64..68].try_into().expect("four bytes"))
+}
+
+#[test]
+fn extensions_that_a_mac_negotiates_on_one_channel_apply_to_all() {
+    let server = TestServer::builder().configure(|policy| policy.mac.offered = true).start();
+    let mut first = Peer::logged_on(&server, NEWEST, "alice");
+    let mut second = Peer::channel_of(&server, &first);
+    let mut root = |context: Option<CreateContext<'static>>| {
+        let create = CreateRequest {
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: 0x81,
+            share_access: ShareAccess(7),
+            create_disposition: CreateDisposition::OPEN,
+            create_contexts: context.into_iter().collect(),
+            ..CreateRequest::default()
+        };
+        let response = first.request(Command::CREATE, |out| create.encode(out));
+        CreateResponse::decode(&response).expect("the root can be opened").file_id
+    };
+    let file = root(None);
+    assert_eq!(listed_rights(&mut second, file), 0);
+    let client = ServerCapabilities::READ_DIR_ATTR;
+    root(Some(ServerQuery { parts: Parts::SERVER_CAPABILITIES, client }.to_context()));
+    assert_ne!(listed_rights(&mut second, file), 0);
 }
 
 /// `attack` tries to bind the session of its first argument. Afterwards the session must be unchanged.

@@ -1,5 +1,5 @@
-//! The extensions of macOS that were negotiated on a connection. A Mac negotiates them once, and then expects them on
-//! all shares of the connection.
+//! The extensions of macOS that were negotiated in a session. A Mac negotiates them once, and then expects them on all
+//! shares and on all channels of the session.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
