@@ -447,3 +447,18 @@ fn after_any_failure_the_content_is_the_old_or_the_new() {
         }
     }
 }
+
+#[test]
+fn a_stream_that_a_mac_has_emptied_vanishes_only_while_it_is_empty() {
+    let fixture = Fixture::new(1 << 20);
+    let stream = fixture.opened();
+    // Another client has written after the truncation.
+    fixture.write(&stream, 0, b"written").unwrap();
+    block_on(stream.emptied_by_mac(&fixture.file, &fixture.op)).unwrap();
+    assert_eq!(fixture.content(&fixture.file, &stream), b"written");
+    block_on(stream.set_size(&fixture.file, &fixture.op, 0)).unwrap();
+    block_on(stream.emptied_by_mac(&fixture.file, &fixture.op)).unwrap();
+    assert_eq!(fixture.attribute(INLINE), None);
+    fixture.write(&stream, 0, b"again").unwrap();
+    assert_eq!(fixture.content(&fixture.file, &stream), b"again");
+}
