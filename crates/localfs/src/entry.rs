@@ -35,13 +35,13 @@ pub(crate) fn attributes(
     }
     identity::assume(who)?;
     let directory = proc_fd::path(open.fd());
-    let of_entry = |name: &Box<[u8]>| {
+    let of_entry = |name: &[u8]| {
         let path = [&directory[..], b"/", name].concat();
         let list = whole(|buffer| rustix::fs::llistxattr(path.as_slice(), buffer)).ok()?;
         let names = list.split(|&byte| byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
         Some(names.filter(|name| wanted(name)).map(|attribute| value(open, name, attribute)).collect())
     };
-    Ok(names.iter().map(of_entry).collect())
+    Ok(names.iter().map(|name| of_entry(name)).collect())
 }
 
 /// Returns the attribute `wanted` of the entry `name`. One that the user may not read has no value.
