@@ -52,7 +52,7 @@ fn with(metadata: MetadataPlace, adjust: impl FnOnce(&mut Policy)) -> TestServer
             mac.name = "mac".to_owned();
             mac.mac = Some(Arc::new(MacPolicy::default()));
             let layout = mac.streams.take().unwrap_or_default();
-            mac.streams = Some(Layout { mac: Some(MacStreams { metadata, has_colons: false }), ..layout });
+            mac.streams = Some(Layout { mac: Some(MacStreams { metadata }), ..layout });
             policy.shares.insert("mac".into(), mac.into());
             adjust(policy);
         })
@@ -402,7 +402,7 @@ fn finder_info_is_listed_for_every_user_on_every_share() {
     // Stored by a Mac on the share without the extensions.
     alice.put("g:AFP_AfpInfo", &info(2));
     server.advance_seconds(1_000);
-    // Bob may not read the attributes of this file. What he sees must not be remembered for Alice.
+    // Bob may not read the attributes of this file. What Bob sees must not be remembered for Alice.
     let hidden = server::vfs::SetMetadata { mode: Some(0o600), ..Default::default() };
     block_on(testing::volume::node(&server.volume, "f").set_metadata(&testing::root(), hidden)).expect("root may");
     server.advance_seconds(1_000);
@@ -515,7 +515,7 @@ fn finder_info_is_written_from_its_start() {
     let server = server(MetadataPlace::Stream);
     let mut mac = Client::mac(&server, "alice", "mac");
     let file = mac.open("f:AFP_AfpInfo");
-    assert_ne!(mac.write(file, 4, &info(1)), Status::SUCCESS);
+    assert_ne!(mac.write(file, 4, &info(1)[..20]), Status::SUCCESS);
     assert_eq!(mac.write(file, 0, &info(1)), Status::SUCCESS);
     assert_eq!(mac.read(file), Ok(info(1)));
 }

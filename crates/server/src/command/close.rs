@@ -24,7 +24,6 @@ use crate::state::abandoned::{Abandoned, What};
 use crate::state::durable;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::streams;
-use crate::streams::mac::Role;
 use crate::tree::Disk;
 use crate::vfs::{Errno, FileId, Kind, Node, Op, RelPath, SetMetadata};
 
@@ -124,10 +123,18 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
     }
     if let Some(disk) = disk.filter(|_| closed == Closed::Delete) {
         let stream = streams::of(&file.node).and_then(|node| node.stream.name());
-        let doomed = Doomed::of(server, file.file, file.doom());
-        match delete_file(server, disk, file, &doomed).await {
-            Ok(true) => report_deletion(server, disk, &doomed.path, stream.as_deref(), file.kind),
-            Ok(false) => {}
+        let mut doomed = Doomed::of(server, file.file, file.doom());
+        let mut deleted = delete_file(server, disk, file, &doomed).await;
+        if deleted == Err(Errno::NOENT) {
+            // A Mac may have renamed a directory above meanwhile.
+            let moved = Doomed::of(server, file.file, file.doom());
+            if moved.path != doomed.path {
+                doomed = moved;
+                deleted = delete_file(server, disk, file, &doomed).await;
+            }
+        }
+        match deleted {
+            Ok(()) => report_deletion(server, disk, &doomed.path, stream.as_deref(), file.kind),
             Err(errno) => {
                 tracing::debug!(path = %doomed.path, ?errno, "cannot delete a file when its last open is closed")
             }
@@ -193,7 +200,6 @@ pub(crate) async fn delete_abandoned(server: &Server) {
                 let deleted = unlink(server, disk, &doomed, node, file, *kind).await;
                 deleted.map(|()| report_deletion(server, disk, &doomed.path, None, *kind))
             }
-            What::Stream(stream, _) if stream.role() == Role::Fork => Ok(()),
             What::Stream(stream, node) => {
                 let name = stream.name();
                 let deleted = stream.remove(node, &doomed.op).await;
@@ -246,25 +252,15 @@ async fn delete_base(
     Ok(())
 }
 
-/// Deletes the file or stream. Returns `false` if the deletion is ignored.
-async fn delete_file(
-    server: &Server,
-    disk: &Disk,
-    file: &FileOpen,
-    doomed: &Doomed,
-) -> std::result::Result<bool, Errno> {
+async fn delete_file(server: &Server, disk: &Disk, file: &FileOpen, doomed: &Doomed) -> std::result::Result<(), Errno> {
     match streams::of(&file.node) {
         Some(node) => {
-            // Macs expect that a resource fork cannot be deleted.
-            if node.stream.role() == Role::Fork {
-                return Ok(false);
-            }
             let name = node.stream.name();
             let removed = node.stream.remove(&node.file, &doomed.op).await;
             audit::deleted(disk, &doomed.path, name.as_deref(), None, outcome(&removed));
-            removed.map(|()| true)
+            removed
         }
-        None => unlink(server, disk, doomed, &file.node, file.file, file.kind).await.map(|()| true),
+        None => unlink(server, disk, doomed, &file.node, file.file, file.kind).await,
     }
 }
 

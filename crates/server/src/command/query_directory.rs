@@ -61,6 +61,9 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
     QueryDirectoryResponse::begin(&mut reply.body());
     let batch = request.connection.server.policy().limits.listing_batch;
     let single = asked.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY);
+    // Only this class has room for what Macs see in listings.
+    let shows_streams = class.class() == FileInformationClass::ID_BOTH_DIRECTORY;
+    let lists_for_mac = shows_streams && request.session()?.mac.lists_attributes();
     let mut page = Page {
         class,
         chain: EntryChain::new(&reply.body(), DirectoryClass::ALIGNMENT, space),
@@ -69,7 +72,7 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
         batch: if open.charge.payer().is_overdrawn() { FEW } else { batch },
         matcher: listing.pattern.as_ref().map(Pattern::matcher),
         newest: newest(request, disk),
-        mac: request.session()?.mac.lists_attributes().then_some(&request.connection.server.opens.streams),
+        mac: lists_for_mac.then_some(&request.connection.server.opens.streams),
         hides_ids: request.hides_ids(disk),
         work: Work::new(),
     };
@@ -176,7 +179,7 @@ async fn fill(
             false => reparse_tag(disk, file, &entry, &metadata).await,
         };
         let mut encoded = directory_entry(disk, &entry, &name, &metadata, tag);
-        if page.mac.is_some() && page.class.class() == FileInformationClass::ID_BOTH_DIRECTORY {
+        if page.mac.is_some() {
             page.work.spend(CHECK).await;
             encoded.mac = Some(mac_attributes(disk, file, listing, &entry, &metadata).await);
         }

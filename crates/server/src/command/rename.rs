@@ -18,6 +18,7 @@ use crate::name::Stream;
 use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::security::access;
+use crate::state::Server;
 use crate::state::open::{FileOpen, Open};
 use crate::streams;
 use crate::streams::layout::is_store;
@@ -115,7 +116,11 @@ async fn rename(
         if let Some((held, wait)) = files.names_beneath_change(disk.volume, &from, now) {
             return Ok(Attempt::HandleBreak(held, wait));
         }
-        if files.is_open_beneath(disk.volume, &from) && !renames_over_open_files(request, disk) {
+        let is_open = match renames_over_open_files(request, disk) {
+            true => blocks_rename_by_mac(server, disk, &from),
+            false => files.is_open_beneath(disk.volume, &from),
+        };
+        if is_open {
             return Err(Error::because(Status::ACCESS_DENIED, "a file in the directory is open"));
         }
         if target.path.is_beneath(&from) {
@@ -194,11 +199,16 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
     Ok(Attempt::Done)
 }
 
-/// Returns whether the client is a Mac, and may rename a directory although files in it are open. The record of a
-/// persistent open has the path, so shares that may have such opens, of any client, are excepted.
+/// Returns whether the client is a Mac, and may rename a directory although files in it are open.
 fn renames_over_open_files(request: &Request<'_>, disk: &Disk) -> bool {
-    let is_asked_for = disk.share.mac.as_ref().is_some_and(|mac| mac.posix_rename);
-    is_asked_for && request.is_of_mac() && !disk.share.handles.continuously_available
+    disk.share.mac.as_ref().is_some_and(|mac| mac.posix_rename) && request.is_of_mac()
+}
+
+/// Returns whether an open below the directory depends on its present name: the record of a persistent open has the
+/// path, and so has the deletion of a file by its last CLOSE.
+fn blocks_rename_by_mac(server: &Server, disk: &Disk, directory: &RelPath) -> bool {
+    server.opens.files.is_deleted_beneath(disk.volume, directory)
+        || server.opens.durable.is_persistent_beneath(disk.volume, directory)
 }
 
 /// Records that the previous file of the new name has lost it.

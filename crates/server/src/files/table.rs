@@ -450,6 +450,19 @@ impl Table {
         })
     }
 
+    /// Returns whether a file below the directory `path` of the volume is deleted with its last open.
+    pub fn is_deleted_beneath(&self, volume: u64, path: &RelPath) -> bool {
+        self.shards.iter().any(|shard| {
+            let shard = shard.lock();
+            let mut doomed = shard.values().filter(|state| state.delete_pending || state.doom.is_some());
+            doomed.any(|state| {
+                let doomed = state.doom.iter().map(|doom| &doom.name);
+                let mut names = state.opens.iter().map(|entry| &entry.name).chain(doomed);
+                names.any(|name| name.volume == volume && name.path.lock().is_beneath(path))
+            })
+        })
+    }
+
     /// Updates the names of opens after a rename. For a directory, the names of files opened below it during the rename
     /// change, too. Lookups of the old name are invalidated.
     pub fn renamed(&self, file: FileId, volume: u64, from: &RelPath, to: &RelPath, kind: Kind) {

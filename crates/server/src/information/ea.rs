@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn reserved_attributes_are_not_shown() {
         let share = |streams| Share { streams, ..Share::new("x", "/") };
-        let plain = share(Some(Layout { prefix: "user.own.".into(), typed: false, mac: None }));
+        let plain = share(Some(Layout { prefix: "user.own.".into(), typed: false, has_colons: false, mac: None }));
         let (samba, none) = (share(Some(Layout::default())), share(None));
         let shown = |full, share| shown_name(full, share).is_some();
         assert!(shown("user.a", &samba) && shown("user.a", &none) && shown("user.a", &plain));

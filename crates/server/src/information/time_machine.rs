@@ -8,11 +8,13 @@
 use std::sync::Arc;
 
 use crate::links;
-use crate::policy::limits::BUNDLES_LIMIT;
+use crate::policy::limits::{BUNDLE_ENTRIES_LIMIT, BUNDLES_LIMIT, LARGEST_BAND_LIMIT};
 use crate::request::Request;
 use crate::state::band_counts::BandCounts;
 use crate::tree::Disk;
-use crate::vfs::{self, Access, Case, Kind, ListRequest, Lookup, Metadata, Node, RelPath, Result, SERVER, Space};
+use crate::vfs::{
+    self, Access, Case, Errno, Kind, ListRequest, Lookup, Metadata, Node, RelPath, Result, SERVER, Space, SymlinkPolicy,
+};
 use crate::yielding::Work;
 
 /// The block size that clients are told.
@@ -21,10 +23,6 @@ const BLOCK: u32 = 1024;
 const BATCH: usize = 512;
 /// The most bytes of a bundle's description that are read.
 const DESCRIPTION: usize = 64 * 1024;
-/// The largest band that is accepted, that of hdiutil, so that a wrong description cannot make the share look full.
-const LARGEST_BAND: u64 = 8 << 30;
-/// The most entries of a directory that are counted.
-const ENTRIES_LIMIT: u64 = 1 << 24;
 /// The end of the name of a bundle.
 const BUNDLE: &[u8] = b".sparsebundle";
 
@@ -32,12 +30,9 @@ const BUNDLE: &[u8] = b".sparsebundle";
 pub(super) async fn bounded(request: &Request<'_>, disk: &Disk, space: Space) -> Space {
     let Some(most) = disk.share.mac.as_ref().and_then(|mac| mac.time_machine_max_size) else { return space };
     let counts = &request.connection.server.opens.band_counts;
-    let used = match used(disk, counts).await {
-        Ok(used) => used,
-        Err(errno) => {
-            tracing::debug!(?errno, "cannot count the bands of the backups in a share for Time Machine");
-            0
-        }
+    let used = match directory(disk, &RelPath::root()).await {
+        Ok(Some((root, metadata))) => counts.total(metadata.id, all_bundles(disk, counts, &root)).await,
+        _ => 0,
     };
     let bytes = |blocks: u64| blocks.saturating_mul(u64::from(space.block_size));
     let left = most.saturating_sub(used);
@@ -49,12 +44,6 @@ pub(super) async fn bounded(request: &Request<'_>, disk: &Disk, space: Space) ->
         available: free(space.available),
         ..space
     }
-}
-
-/// Returns the number of bytes that the bundles use, as it was some seconds ago or is now.
-async fn used(disk: &Disk, counts: &BandCounts) -> Result<u64> {
-    let Some((root, metadata)) = directory(disk, &RelPath::root()).await? else { return Ok(0) };
-    counts.total(metadata.id, all_bundles(disk, counts, &root)).await
 }
 
 /// Returns the number of bytes that the bundles in the directory `root` use.
@@ -69,36 +58,51 @@ async fn all_bundles(disk: &Disk, counts: &BandCounts, root: &Arc<dyn Node>) -> 
                 continue;
             };
             bundles += 1;
-            if bundles > BUNDLES_LIMIT {
+            if bundles > BUNDLES_LIMIT || entries > BUNDLE_ENTRIES_LIMIT {
                 tracing::warn!(share = %disk.share.name, "a share for Time Machine has more bundles than are counted; \
                                                          use several shares");
                 return Ok(total);
             }
-            total = total.saturating_add(bundle(disk, counts, &path).await?);
+            // A link, or something else of such a name, is not a bundle.
+            if let Some(Bundle { size, bands }) = bundle(disk, counts, &path).await? {
+                total = total.saturating_add(size);
+                entries += bands;
+            }
         }
         entries += page.entries.len() as u64;
-        if page.is_last || page.entries.is_empty() || entries > ENTRIES_LIMIT {
+        if page.is_last || page.entries.is_empty() || entries > BUNDLE_ENTRIES_LIMIT {
             return Ok(total);
         }
         cursor = page.next;
     }
 }
 
-/// Returns the number of bytes that a bundle uses; 0 for something else of such a name.
-async fn bundle(disk: &Disk, counts: &BandCounts, path: &RelPath) -> Result<u64> {
-    let (Some(description), Some(bands)) = (path.join(b"Info.plist"), path.join(b"bands")) else { return Ok(0) };
-    let Some(size) = band_size(disk, &description).await? else { return Ok(0) };
-    let Some((bands, metadata)) = directory(disk, &bands).await? else { return Ok(0) };
+/// What a bundle uses.
+struct Bundle {
+    /// The number of bytes.
+    size: u64,
+    /// The number of bands.
+    bands: u64,
+}
+
+/// Returns what the bundle at `path` uses; `None` for something else of such a name.
+async fn bundle(disk: &Disk, counts: &BandCounts, path: &RelPath) -> Result<Option<Bundle>> {
+    let (Some(description), Some(bands)) = (path.join(b"Info.plist"), path.join(b"bands")) else { return Ok(None) };
+    let Some(band_size) = band_size(disk, &description).await? else { return Ok(None) };
+    let Some((node, metadata)) = directory(disk, &bands).await? else { return Ok(None) };
     let settled = {
         let granularity = disk.vfs.capabilities().changes.granularity(metadata.stamped);
         disk.descriptors.is_settled(&metadata, granularity)
     };
-    if let Some(count) = counts.known(&metadata) {
-        return Ok(size.saturating_mul(count));
-    }
-    let count = count(&bands).await?;
-    counts.note(&metadata, settled, count);
-    Ok(size.saturating_mul(count))
+    let bands = match counts.known(&metadata) {
+        Some(bands) => bands,
+        None => {
+            let bands = count(&node).await?;
+            counts.note(&metadata, settled, bands);
+            bands
+        }
+    };
+    Ok(Some(Bundle { size: band_size.saturating_mul(bands), bands }))
 }
 
 async fn count(directory: &Arc<dyn Node>) -> Result<u64> {
@@ -107,7 +111,7 @@ async fn count(directory: &Arc<dyn Node>) -> Result<u64> {
         let page = directory.list(&SERVER, ListRequest { cursor, count: BATCH, metadata: false }).await?;
         work.spend(page.entries.len() as u32).await;
         count += page.entries.len() as u64;
-        if page.is_last || page.entries.is_empty() || count > ENTRIES_LIMIT {
+        if page.is_last || page.entries.is_empty() || count > BUNDLE_ENTRIES_LIMIT {
             return Ok(count);
         }
         cursor = page.next;
@@ -118,10 +122,12 @@ async fn directory(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn Node>,
     Ok(found(disk, path).await?.filter(|(_, metadata)| metadata.kind == Kind::Directory))
 }
 
+/// Looks up the path as the server. Links are not followed, because users can make them.
 async fn found(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
-    match links::look_up(disk, &SERVER, path, Case::Sensitive).await? {
-        Lookup::Found { node, metadata, .. } => Ok(Some((node, metadata))),
-        _ => Ok(None),
+    match links::look_up_with(disk, &SERVER, path, Case::Sensitive, SymlinkPolicy::NONE, Access::default()).await {
+        Ok(Lookup::Found { node, metadata, .. }) => Ok(Some((node, metadata))),
+        Ok(_) | Err(Errno::LOOP | Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(errno) => Err(errno),
     }
 }
 
@@ -143,7 +149,7 @@ fn parse(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     let (_, rest) = text.split_once("<key>band-size</key>")?;
     let (number, _) = rest.trim_start().strip_prefix("<integer>")?.split_once("</integer>")?;
-    number.trim().parse().ok().filter(|size| (1..=LARGEST_BAND).contains(size))
+    number.trim().parse().ok().filter(|size| (1..=LARGEST_BAND_LIMIT).contains(size))
 }
 
 #[cfg(test)]

@@ -30,6 +30,11 @@ impl CharacterMap {
         self.shown.is_empty()
     }
 
+    /// Returns whether a client can name files and streams with the `character`, by another one.
+    pub fn yields(&self, character: char) -> bool {
+        self.meant.iter().any(|&(_, server)| u32::from(server) == u32::from(character))
+    }
+
     /// Returns the form of a Linux name that clients see, as [`to_wire`] with this map applied first.
     pub fn to_wire(&self, name: &[u8]) -> Vec<u16> {
         if self.is_empty() {

@@ -384,6 +384,13 @@ impl Limits {
     }
 }
 
+/// The largest band of a bundle that is counted, that of hdiutil, so that a wrong description cannot make a share look
+/// full.
+pub(crate) const LARGEST_BAND_LIMIT: u64 = 8 << 30;
+
+/// The most entries of a share for Time Machine and of its bundles that are counted.
+pub(crate) const BUNDLE_ENTRIES_LIMIT: u64 = 1 << 24;
+
 /// The most bundles of Time Machine whose bands are remembered.
 pub(crate) const BUNDLES_LIMIT: usize = 1024;
 

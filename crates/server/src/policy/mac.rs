@@ -59,8 +59,6 @@ impl Default for MacPolicy {
 pub struct MacStreams {
     /// `fruit:metadata`: where `AFP_AfpInfo` is stored.
     pub metadata: MetadataPlace,
-    /// `fruit:encoding = native`: names of streams may contain a colon, which clients see as another character.
-    pub has_colons: bool,
 }
 
 /// The values of `fruit:metadata`.

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::environment::Environment;
 use crate::policy::limits::BUNDLES_LIMIT;
-use crate::vfs::{FileId, Metadata, Time};
+use crate::vfs::{FileId, Metadata, Result, Time};
 
 /// The number of bands above which a count is used for some time although the directory has changed.
 const MANY: u64 = 4096;
@@ -25,9 +25,18 @@ pub(crate) struct BandCounts {
 
 /// The size of the backups in a share.
 #[derive(Default)]
-pub(crate) struct TotalSize {
-    /// The size, and when it was determined. Locked while it is determined, so that only one request does that.
-    known: tokio::sync::Mutex<Option<(u64, Duration)>>,
+struct TotalSize {
+    /// The size, and when it was determined.
+    known: Mutex<Option<(u64, Duration)>>,
+    /// Held by the request that determines the size.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl TotalSize {
+    /// Returns the size if it is recent.
+    fn recent(&self, now: Duration) -> Option<u64> {
+        self.known.lock().filter(|(_, determined)| now < *determined + KEPT).map(|(size, _)| size)
+    }
 }
 
 struct Count {
@@ -42,13 +51,9 @@ impl BandCounts {
         BandCounts { environment, counts: Mutex::default(), totals: Mutex::default() }
     }
 
-    /// Returns the size of the backups in the share with the root `root`: the known one for some time, or otherwise the
-    /// one that `determine` returns. Other requests meanwhile wait for it.
-    pub(crate) async fn total<E>(
-        &self,
-        root: FileId,
-        determine: impl Future<Output = Result<u64, E>>,
-    ) -> Result<u64, E> {
+    /// Returns the size of the backups in the share with the root `root`: a recent one, or otherwise the one that
+    /// `determine` returns. Other requests meanwhile get the former one. It is kept for some time if `determine` fails.
+    pub(crate) async fn total(&self, root: FileId, determine: impl Future<Output = Result<u64>>) -> u64 {
         let total = {
             let mut totals = self.totals.lock();
             let key = (root.device, root.inode);
@@ -57,15 +62,24 @@ impl BandCounts {
             }
             Arc::clone(totals.entry(key).or_default())
         };
-        let mut known = total.known.lock().await;
-        if let Some((size, determined)) = *known
-            && self.environment.uptime() < determined + KEPT
-        {
-            return Ok(size);
+        if let Some(size) = total.recent(self.environment.uptime()) {
+            return size;
         }
-        let size = determine.await?;
-        *known = Some((size, self.environment.uptime()));
-        Ok(size)
+        let former = total.known.lock().map(|(size, _)| size);
+        let _turn = match (total.turn.try_lock(), former) {
+            (Ok(turn), _) => turn,
+            (Err(_), Some(former)) => return former,
+            (Err(_), None) => total.turn.lock().await,
+        };
+        if let Some(size) = total.recent(self.environment.uptime()) {
+            return size;
+        }
+        let size = determine.await.unwrap_or_else(|errno| {
+            tracing::debug!(?errno, "cannot count the bands of the backups in a share for Time Machine");
+            former.unwrap_or(0)
+        });
+        *total.known.lock() = Some((size, self.environment.uptime()));
+        size
     }
 
     /// Returns the number of bands in the directory, if it is known.

@@ -85,7 +85,7 @@ impl Layout {
             return Some(AFP_INFO);
         }
         // With a prefix as short as `user.`, other attributes would look like streams.
-        let is_valid = !name.contains(':') || self.mac.is_some_and(|mac| mac.has_colons);
+        let is_valid = self.has_colons || !name.contains(':');
         (!name.is_empty() && is_valid && !is_samba(attribute)).then_some(name)
     }
 
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn attributes_make_streams() {
         let samba = Layout::default();
-        let plain = Layout { prefix: "user.".into(), typed: false, mac: None };
+        let plain = Layout { prefix: "user.".into(), typed: false, has_colons: false, mac: None };
         assert_eq!(samba.inline("Zone.Identifier").unwrap(), "user.DosStream.Zone.Identifier:$DATA");
         assert_eq!(plain.inline("x").unwrap(), "user.x");
         let all = ["user.DOSATTRIB", "user.DosStream.a:$DATA", "user.DosStream.b", "security.NTACL", "user.other"];

@@ -19,6 +19,10 @@ use crate::policy::limits::LISTED_WITHOUT_FINDER_INFO_LIMIT;
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
 use crate::vfs::{Case, Entry, EntryXattr, Errno, Kind, Lookup, Metadata, Node, Op, RelPath, Time, XattrFilter};
+use crate::yielding::Work;
+
+/// The cost of an entry that shows something ([`Work::spend`]). Its resource fork may be in the store.
+const SHOWN: u32 = 12;
 
 /// What an entry shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,9 +100,11 @@ impl Streams {
             Err(Errno::OPNOTSUPP) => opened(disk, op, path, &asked, &*wanted).await,
             found => found.unwrap_or_default(),
         };
+        let mut work = Work::new();
         for ((entry, settled), found) in asked.into_iter().zip(settled).zip(found) {
             let (Some(metadata), Some(found)) = (&entry.metadata, found) else { continue };
             if !found.is_empty() {
+                work.spend(SHOWN).await;
                 all.insert(entry.name.clone(), self.shown(disk, layout, metadata, &found).await);
             } else if settled {
                 self.without.note(metadata, key);

@@ -120,9 +120,11 @@ pub(super) enum Written {
 const FINDER: usize = 16;
 
 /// Returns what a write of `written` at `offset` to the Finder info does, which has the content `before`. As in Samba,
-/// the data must begin with the signature, at the start, and more than the content is ignored.
+/// the data must begin with the signature. The offset of a write of the whole content is ignored, and so is what is
+/// behind the content.
 pub(super) fn write_info(offset: u64, written: &[u8], before: &[u8]) -> Result<Written> {
-    if offset != 0 || !written.starts_with(b"AFP") {
+    let is_whole = written.len() >= AfpInfo::SIZE;
+    if offset != 0 && !is_whole || !written.starts_with(b"AFP") {
         return Err(Errno::INVAL);
     }
     if written.len() <= FINDER {
@@ -173,6 +175,8 @@ mod tests {
         for wrong in [&b"AF"[..], b"", &[0; 60], &[b"AFP", &[7; 57][..]].concat()] {
             assert!(write_info(0, wrong, &[]).is_err(), "{wrong:?}");
         }
+        assert!(write_info(1, &info(1)[..59], &[]).is_err());
+        assert!(matches!(write_info(1, &info(1), &[]), Ok(Written::Store(content)) if content == info(1)));
     }
 
     #[test]

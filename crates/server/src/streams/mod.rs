@@ -83,16 +83,21 @@ impl Streams {
         let key = fold_key(name.as_bytes());
         // Dropped after the lock is released, because dropping the last reference to a stream takes it.
         let known: Vec<Arc<Shared>>;
-        let mut files = self.open.files.lock();
-        let streams = files.entry(owner(file)).or_default();
-        known = streams.iter().filter_map(Weak::upgrade).collect();
-        if let Some(stream) = known.iter().find(|stream| stream.is_called(layout, &key)) {
-            return Arc::new(Stream::of(stream, name, layout));
-        }
-        let id = FileId { stream: self.open.last.fetch_add(1, Ordering::Relaxed) + 1, ..file };
-        let stream = Arc::new(Stream::new(id, name, layout, self.store(disk), Arc::clone(&self.open)));
-        streams.push(stream.downgrade());
-        stream
+        let shared = {
+            let mut files = self.open.files.lock();
+            let streams = files.entry(owner(file)).or_default();
+            known = streams.iter().filter_map(Weak::upgrade).collect();
+            match known.iter().find(|stream| stream.is_called(layout, &key)) {
+                Some(stream) => Arc::clone(stream),
+                None => {
+                    let id = FileId { stream: self.open.last.fetch_add(1, Ordering::Relaxed) + 1, ..file };
+                    let shared = Arc::new(Shared::new(id, name, layout, self.store(disk), Arc::clone(&self.open)));
+                    streams.push(Arc::downgrade(&shared));
+                    shared
+                }
+            }
+        };
+        Arc::new(Stream::of(shared, name, layout))
     }
 
     /// Returns the streams of `file` that are open, or about to be opened.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::store::{DIRECTORY, Store};
-use super::stream::{Stream, Target};
+use super::stream::{Shared, Stream, Target};
 use super::{Open, list};
 use crate::answer::block_on;
 use crate::environment::Environment;
@@ -20,6 +20,11 @@ use crate::vfs::{
 
 const INLINE: &str = "user.DosStream.s:$DATA";
 const OVERFLOW: &str = "user.FrevoStream.s";
+
+fn stream(id: FileId, name: &str, store: &Arc<Store>, open: &Arc<Open>) -> Stream {
+    let layout = Layout::default();
+    Stream::of(Arc::new(Shared::new(id, name, &layout, Arc::clone(store), Arc::clone(open))), name, &layout)
+}
 
 /// A file `f` of a user, and the store of its share.
 struct Fixture {
@@ -46,13 +51,13 @@ impl Fixture {
     /// Returns the stream `name` as a first open finds it.
     fn stream(&self, file: FileId, name: &str) -> Stream {
         let id = FileId { stream: 1, ..file };
-        Stream::new(id, name, &Layout::default(), self.store.clone(), self.open.clone())
+        stream(id, name, &self.store, &self.open)
     }
 
     /// Returns the file's stream `s`, created if it does not exist.
     fn opened(&self) -> Stream {
         let stream = self.stream(self.metadata.id, "s");
-        block_on(stream.create(&self.file, &self.op)).expect("it can be created");
+        block_on(stream.create(&self.file, &self.op, false)).expect("it can be created");
         stream
     }
 
@@ -110,7 +115,7 @@ fn a_small_stream_is_one_attribute_as_samba_writes_it() {
     let fixture = Fixture::new(1 << 20);
     let stream = fixture.opened();
     assert_eq!(fixture.attribute(INLINE).as_deref(), Some(&b"\0"[..]));
-    assert!(!block_on(stream.create(&fixture.file, &fixture.op)).unwrap());
+    assert!(!block_on(stream.create(&fixture.file, &fixture.op, false)).unwrap());
     fixture.write(&stream, 2, b"abc").unwrap();
     assert_eq!(fixture.attribute(INLINE).as_deref(), Some(&b"\0\0abc\0"[..]));
     block_on(stream.set_size(&fixture.file, &fixture.op, 4)).unwrap();
@@ -414,8 +419,7 @@ fn failing(
         return (false, b"kept".to_vec());
     };
     let store = Arc::new(Store::new(faulty, RelPath::root(), environment));
-    let stream =
-        Stream::new(FileId { stream: 1, ..fixture.metadata.id }, "s", &Layout::default(), store, fixture.open.clone());
+    let stream = stream(FileId { stream: 1, ..fixture.metadata.id }, "s", &store, &fixture.open);
     let done = block_on(stream.exists(&node, &fixture.op)).and_then(|_| change(&stream, &node, &fixture));
     // A later open, on a file system that does not fail.
     let again = fixture.stream(fixture.metadata.id, "s");

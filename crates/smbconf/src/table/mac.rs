@@ -161,8 +161,12 @@ fn read(switch: ValueReader<'_>, share: &mut Share) {
     }));
 }
 
-/// Sets what Time Machine needs, whatever the section says: opens that survive a lost connection.
+/// Sets what depends on several parameters. Time Machine needs opens that survive a lost connection, whatever the
+/// section says.
 pub(crate) fn enforce(share: &mut Share) {
+    if let Some(streams) = &mut share.streams {
+        streams.has_colons = share.names.characters.yields(':');
+    }
     if share.mac.as_ref().is_some_and(|mac| mac.time_machine) {
         share.handles.durable_handles = true;
         (share.caching.kernel_oplocks, share.locks.posix_locking) = (false, false);
@@ -176,7 +180,7 @@ pub(super) fn streams(section: &Reader<'_>, share: &Share) -> Option<MacStreams>
         "stream" => MetadataPlace::Stream,
         _ => MetadataPlace::Netatalk,
     };
-    Some(MacStreams { metadata, has_colons: native(section).is_some() })
+    Some(MacStreams { metadata })
 }
 
 /// Returns the characters that are stored as themselves, if the share asks for that.

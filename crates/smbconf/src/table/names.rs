@@ -167,5 +167,5 @@ fn streams(prefix: ValueReader<'_>, share: &Share) -> Option<Layout> {
         return Some(Layout::default());
     }
     let mac = mac::streams(&prefix.section, share);
-    Some(Layout { prefix: text, typed: prefix.of(&STREAM_TYPE).boolean(), mac })
+    Some(Layout { prefix: text, typed: prefix.of(&STREAM_TYPE).boolean(), has_colons: false, mac })
 }

@@ -224,7 +224,7 @@ fn values_with_special_syntax_are_checked() {
 #[test]
 fn streams_exist_unless_vfs_objects_omits_their_module() {
     let layout = |prefix: &str, typed| {
-        Some(server::policy::stream_layout::Layout { prefix: prefix.to_owned(), typed, mac: None })
+        Some(server::policy::stream_layout::Layout { prefix: prefix.to_owned(), typed, has_colons: false, mac: None })
     };
     let samba = layout("user.DosStream.", true);
     let cases = [

@@ -16,11 +16,12 @@ pub(super) fn answer(
     disk: &Disk,
     contexts: &Contexts,
 ) -> Result<Option<CreateContext<'static>>> {
+    let Some(query) = contexts.mac else { return Ok(None) };
     let policy = request.connection.server.policy();
     let server = &policy.mac;
-    let Some(query) = contexts.mac.filter(|_| server.aapl && (server.offered || disk.share.mac.is_some())) else {
+    if !server.aapl || !(server.offered || disk.share.mac.is_some()) {
         return Ok(None);
-    };
+    }
     let query =
         query.map_err(|_| Error::because(Status::INVALID_PARAMETER, "not a query of a Mac that is supported"))?;
     let mut answer = ServerAnswer::default();

@@ -87,7 +87,7 @@ pub(super) async fn open(
                 continue;
             }
         };
-        match open_content(server, disk, parameters, &base, entered).await {
+        match open_content(request, disk, parameters, &base, entered).await {
             Ok(Some(mut opened)) => {
                 opened.entered = opened.entered.join(base.entered);
                 if base.made {
@@ -251,12 +251,14 @@ fn enter(request: &Request<'_>, parameters: &Parameters, base: &Base) -> std::re
 
 /// Creates or truncates the stream if the disposition requires it; returns `None` if it was removed meanwhile.
 async fn open_content(
-    server: &Arc<Server>,
+    request: &Request<'_>,
     disk: &Disk,
     parameters: &Parameters,
     base: &Base,
     entered: Entered,
 ) -> Result<Option<Opened>> {
+    let server = &request.connection.server;
+    let by_mac = disk.share.mac.is_some() && request.is_of_mac();
     let (who, file, stream) = (&disk.op, &base.found.node, &base.stream);
     let data = base.granted.0 & (READING | WRITING) != 0 || parameters.overwrites();
     let shares_deletion = parameters.share_access.0 & ShareAccess::DELETE.0 != 0;
@@ -270,7 +272,7 @@ async fn open_content(
         return Ok(None);
     }
     check_disposition(parameters, exists)?;
-    let created = !exists && stream.create(file, who).await?;
+    let created = !exists && stream.create(file, who, by_mac).await?;
     let writes = base.granted.0 & WRITING != 0 || parameters.overwrites();
     let access = Access { read: base.granted.0 & READING != 0, write: writes };
     // If the file was just created, its permissions do not restrict this handle.
@@ -286,7 +288,10 @@ async fn open_content(
         () => CreateAction::OVERWRITTEN,
     };
     if exists && parameters.overwrites() {
-        let emptied = node.set_extent(who, Extent::Size(0)).await;
+        let emptied = match node.set_extent(who, Extent::Size(0)).await {
+            Ok(()) if by_mac => stream.emptied_by_mac(file, who).await,
+            emptied => emptied,
+        };
         // A client granted a lease meanwhile may have read the old content.
         server.opens.files.content_changes(stream.id, parameters.lease_id(), server.environment.uptime());
         emptied?;

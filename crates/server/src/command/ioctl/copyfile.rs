@@ -13,6 +13,7 @@ use crate::files::notify::Change;
 use crate::files::oplock::Opening;
 use crate::files::{self, ShareMode};
 use crate::request::Reply;
+use crate::state::connection::Pending;
 use crate::state::open::{FileOpen, Open};
 use crate::streams::{self, Stream, StreamNode};
 use crate::vfs::{self, Access, Extent, FileId, Node};
@@ -43,22 +44,46 @@ pub(super) async fn copy(control: &Control<'_>, reply: &mut Reply, source: &Open
     if from.file == target.file {
         return Ok(size);
     }
-    if size > STEP {
-        reply.go_async(control.request)?;
-    }
     let are_files = streams::of(&from.node).is_none() && streams::of(&target.node).is_none();
     let pairs = if are_files { pairs(control, source, from, target).await? } else { Vec::new() };
-    let size = change(control, || content(from, target, size)).await?;
+    let all = pairs.iter().fold(size, |sum, pair| sum.saturating_add(pair.size));
+    let pending = if all > STEP { Some(reply.go_async(control.request)?) } else { None };
+    let steps = Steps { control, source, pending };
+    let size = change(control, || content(&steps, from, target, size)).await?;
     for pair in &pairs {
+        steps.check(0, 0)?;
         alternate(control, from, target, pair).await?;
     }
     Ok(size)
 }
 
-async fn content(from: &FileOpen, target: &FileOpen, size: u64) -> Result<u64> {
+/// What may end a copy between two steps.
+struct Steps<'a> {
+    control: &'a Control<'a>,
+    source: &'a Open,
+    /// The interim response of a long copy.
+    pending: Option<Arc<Pending>>,
+}
+
+impl Steps<'_> {
+    /// Fails if the request was cancelled, or if another open has locked the range meanwhile.
+    fn check(&self, at: u64, length: u64) -> Result<()> {
+        if self.pending.as_ref().is_some_and(|pending| pending.is_cancelled()) {
+            return Err(Error::new(Status::CANCELLED));
+        }
+        let server = &self.control.request.connection.server;
+        match self.source.may_read(server, at, length) && self.control.open.may_write(server, at, length) {
+            true => Ok(()),
+            false => Err(Error::new(Status::FILE_LOCK_CONFLICT)),
+        }
+    }
+}
+
+async fn content(steps: &Steps<'_>, from: &FileOpen, target: &FileOpen, size: u64) -> Result<u64> {
     let mut at = 0;
     while at < size {
         let step = STEP.min(size - at);
+        steps.check(at, step)?;
         let copied = vfs::copy_range(&target.op, &from.node, at, &target.node, at, step).await?;
         at += copied;
         if copied < step {
@@ -73,6 +98,8 @@ async fn content(from: &FileOpen, target: &FileOpen, size: u64) -> Result<u64> {
 struct Pair<'a> {
     read: Arc<Stream>,
     written: Arc<Stream>,
+    /// The number of bytes.
+    size: u64,
     _entry: Exclusive<'a>,
 }
 
@@ -111,7 +138,12 @@ async fn pairs<'a>(
         if !stream.exists(&from.node, &from.op).await? {
             continue;
         }
+        let size = stream.metadata(&from.node).await?.size;
         let copy = server.opens.streams.stream(disk, written, target.file, &stored.name);
+        // Local programs may have stored two streams whose names differ only in case.
+        if pairs.iter().any(|pair: &Pair<'_>| pair.written.id == copy.id) {
+            continue;
+        }
         let mode = ShareMode { access: AccessMask::FILE_WRITE_DATA, share: ShareAccess(0) };
         let opening = Opening::new(AccessMask::FILE_WRITE_DATA, true, None, server.environment.uptime());
         let open = server.next_open_id();
@@ -119,7 +151,7 @@ async fn pairs<'a>(
             return Err(Error::because(Status::SHARING_VIOLATION, "a stream that would be overwritten is open"));
         }
         let _entry = Exclusive { files, stream: copy.id, open };
-        pairs.push(Pair { read: stream, written: copy, _entry });
+        pairs.push(Pair { read: stream, written: copy, size, _entry });
     }
     Ok(pairs)
 }
@@ -129,16 +161,15 @@ async fn alternate(control: &Control<'_>, from: &FileOpen, target: &FileOpen, pa
     let (disk, server) = (control.disk()?, &control.request.connection.server);
     let is_new = !pair.written.exists(&target.node, &target.op).await?;
     if is_new {
-        pair.written.create(&target.node, &target.op).await?;
+        pair.written.create(&target.node, &target.op, false).await?;
     }
     let handle = |stream: &Arc<Stream>, file: &Arc<dyn Node>, op: &vfs::Op, access| -> Arc<dyn Node> {
         let (stream, file) = (Arc::clone(stream), Arc::clone(file));
         Arc::new(StreamNode::new(stream, file, op.clone(), access, server.environment.clone()))
     };
-    let size = pair.read.metadata(&from.node).await?.size;
     let reading = handle(&pair.read, &from.node, &from.op, Access { read: true, write: false });
     let writing = handle(&pair.written, &target.node, &target.op, Access { read: true, write: true });
-    let copied = vfs::copy_through_memory(&target.op, &reading, 0, &writing, 0, size).await?;
+    let copied = vfs::copy_through_memory(&target.op, &reading, 0, &writing, 0, pair.size).await?;
     writing.set_extent(&target.op, Extent::Size(copied)).await?;
     if let Some(name) = pair.written.name() {
         let path = target.name.path.lock().clone();

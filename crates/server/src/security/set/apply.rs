@@ -419,9 +419,10 @@ impl Change<'_> {
 
     /// Sets the permission bits as the user. Other bits of the mode stay.
     async fn permission_bits(&self, bits: u32) -> Result<()> {
-        let present = self.node.metadata(&self.disk.op).await?.mode;
-        let mode = Some(present & !0o777 | bits & 0o777);
-        Ok(self.node.set_metadata(&self.disk.op, SetMetadata { mode, ..SetMetadata::default() }).await?)
+        let present = self.node.metadata(&self.disk.op).await?;
+        let mode = Some(present.mode & !0o777 | bits & 0o777);
+        self.node.set_metadata(&self.disk.op, SetMetadata { mode, ..SetMetadata::default() }).await?;
+        keep_setgid(self.node, &present).await.map(|_| ())
     }
 
     /// Undoes what was changed: the POSIX ACLs, the stored descriptor, and owner and group. All of them are tried, even

@@ -43,6 +43,11 @@ impl Pending {
         self.wake.notify_one();
     }
 
+    /// Returns whether the request was cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+
     /// Waits for `event` or the cancellation, whichever is first.
     pub(crate) async fn wait<T>(&self, event: impl Future<Output = T>) -> Result<T, Cancelled> {
         let mut event = std::pin::pin!(event);

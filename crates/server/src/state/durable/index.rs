@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use proto::dtyp::Guid;
 
 use crate::state::open::Open;
-use crate::vfs::FileId;
+use crate::vfs::{FileId, RelPath};
 
 /// All persistent opens, including those with a session.
 #[derive(Default)]
@@ -33,6 +33,14 @@ impl Index {
             self.by_file.entry(file.file).or_default().push(id);
             self.by_guid.insert(create_guid, id);
         }
+    }
+
+    /// Returns whether a file below the directory `path` of the volume is open.
+    pub(super) fn is_beneath(&self, volume: u64, path: &RelPath) -> bool {
+        self.opens.values().filter_map(|entry| entry.open.upgrade()).any(|open| {
+            let name = open.file().map(|file| &file.name);
+            name.is_some_and(|name| name.volume == volume && name.path.lock().is_beneath(path))
+        })
     }
 
     /// Removes a closed open.

@@ -16,7 +16,7 @@ use crate::accounting::{Charge, Resource};
 use crate::files::oplock::{Break, LeaseBreak};
 use crate::state::Server;
 use crate::state::open::Open;
-use crate::vfs::FileId;
+use crate::vfs::{FileId, RelPath};
 
 /// The opens of the server that have no session.
 #[derive(Default)]
@@ -139,6 +139,11 @@ impl Registry {
     pub(crate) fn add_restored(&self, server: &Server, open: &Arc<Open>) -> bool {
         self.add_persistent(open);
         self.detach(server, open)
+    }
+
+    /// Returns whether a file below the directory `path` of the volume has a persistent open.
+    pub(crate) fn is_persistent_beneath(&self, volume: u64, path: &RelPath) -> bool {
+        self.persistent.load(Ordering::Acquire) > 0 && self.state.lock().persistent.is_beneath(volume, path)
     }
 
     /// Returns the persistent opens of a file.

@@ -6,8 +6,8 @@
 
 mod places;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex as Cell;
 use proto::mac::afp_info::AfpInfo;
@@ -80,6 +80,18 @@ pub(crate) enum Target {
 }
 
 impl Shared {
+    pub(super) fn new(id: FileId, name: &str, layout: &Layout, store: Arc<Store>, open: Arc<Open>) -> Shared {
+        Shared {
+            id,
+            prefix: layout.prefix.clone(),
+            store,
+            is_fleeting: AtomicBool::new(false),
+            name: Cell::new(Some(name.into())),
+            place: Mutex::new(Located { layout: layout.clone(), at: StreamLocation::Nowhere }),
+            open,
+        }
+    }
+
     pub(super) fn is_called(&self, layout: &Layout, key: &[u8]) -> bool {
         self.prefix == layout.prefix && self.name.lock().as_ref().is_some_and(|name| fold_key(name.as_bytes()) == *key)
     }
@@ -92,30 +104,13 @@ impl Drop for Shared {
 }
 
 impl Stream {
-    pub(super) fn new(id: FileId, name: &str, layout: &Layout, store: Arc<Store>, open: Arc<Open>) -> Stream {
-        let shared = Arc::new(Shared {
-            id,
-            prefix: layout.prefix.clone(),
-            store,
-            is_fleeting: AtomicBool::new(false),
-            name: Cell::new(Some(name.into())),
-            place: Mutex::new(Located { layout: layout.clone(), at: StreamLocation::Nowhere }),
-            open,
-        });
-        Stream::of(&shared, name, layout)
-    }
-
     /// Returns the stream as shares of the `layout` see it.
-    pub(super) fn of(shared: &Arc<Shared>, name: &str, layout: &Layout) -> Stream {
+    pub(super) fn of(shared: Arc<Shared>, name: &str, layout: &Layout) -> Stream {
         let (role, store) = (Role::of(layout, name), Arc::clone(&shared.store));
         if role != Role::Plain {
             shared.is_fleeting.store(true, Ordering::Relaxed);
         }
-        Stream { id: shared.id, layout: layout.clone(), role, store, shared: Arc::clone(shared) }
-    }
-
-    pub(super) fn downgrade(&self) -> Weak<Shared> {
-        Arc::downgrade(&self.shared)
+        Stream { id: shared.id, layout: layout.clone(), role, store, shared }
     }
 
     /// Locks the location. It is looked up again if a share with another layout has used it meanwhile.
@@ -155,21 +150,27 @@ impl Stream {
         Ok(!matches!(*place, StreamLocation::Nowhere | StreamLocation::Removed))
     }
 
-    /// Creates the stream, empty. `false` if it exists already.
-    pub(crate) async fn create(&self, file: &Arc<dyn Node>, op: &Op) -> Result<bool> {
+    /// Creates the stream, empty. `false` if it exists already. A stream of a Mac exists when it is first written.
+    pub(crate) async fn create(&self, file: &Arc<dyn Node>, op: &Op, by_mac: bool) -> Result<bool> {
         let mut place = self.lock(file).await?;
         self.find(&mut place, file, op).await?;
         if !matches!(*place, StreamLocation::Nowhere) {
             return Ok(false);
         }
-        if self.role == Role::Plain {
+        if by_mac || self.role != Role::Plain {
+            self.shared.is_fleeting.store(true, Ordering::Relaxed);
+        } else {
             self.store_new(&mut place, file, op).await?;
         }
         Ok(true)
     }
 
-    /// Stores the new stream, empty.
+    /// Stores the new stream, empty, unless another program has stored one meanwhile.
     async fn store_new(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
+        self.find(place, file, op).await?;
+        if !matches!(place, StreamLocation::Nowhere) {
+            return Ok(());
+        }
         let attribute = self.layout.inline(&self.name().ok_or(Errno::STALE)?)?;
         *place = StreamLocation::Inline(attribute.clone());
         if let Err(errno) = file.set_xattr(op, &attribute, Some(layout::value(b"")), SetXattr::Any).await {

@@ -46,6 +46,10 @@ impl Stream {
         data: Payload,
         through: bool,
     ) -> Result<()> {
+        self.find(place, file, op).await?;
+        if matches!(place, StreamLocation::Lost(_)) {
+            self.vanish(place, file, op).await?;
+        }
         let before = self.info(place, file, op).await?;
         let content = match mac::write_info(offset, &data.into_memory()?, &before)? {
             Written::Nothing => return Ok(()),
@@ -56,8 +60,7 @@ impl Stream {
         let former = match &*place {
             StreamLocation::Inline(former) => Some(former.clone()).filter(|former| *former != home),
             StreamLocation::Nowhere | StreamLocation::Store(..) => None,
-            StreamLocation::Lost(_) => return Err(Errno::IO),
-            StreamLocation::Own(_) | StreamLocation::Removed => return Err(Errno::STALE),
+            StreamLocation::Lost(_) | StreamLocation::Own(_) | StreamLocation::Removed => return Err(Errno::STALE),
         };
         if !matches!(place, StreamLocation::Store(..))
             && self.put(place, file, op, home.clone(), &content, &before).await?
