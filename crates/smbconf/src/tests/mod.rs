@@ -223,9 +223,9 @@ fn values_with_special_syntax_are_checked() {
 
 #[test]
 fn streams_exist_unless_vfs_objects_omits_their_module() {
-    let layout = |prefix: &str, typed| {
-        Some(server::policy::stream_layout::Layout { prefix: prefix.to_owned(), typed, has_colons: false, mac: None })
-    };
+    use server::policy::stream_layout::Layout;
+
+    let layout = |prefix: &str, typed| Some(Layout { prefix: prefix.to_owned(), typed, has_colons: false, mac: None });
     let samba = layout("user.DosStream.", true);
     let cases = [
         ("", "", samba.clone()),
@@ -235,6 +235,11 @@ fn streams_exist_unless_vfs_objects_omits_their_module() {
         ("vfs objects = acl_xattr", "", None),
         ("vfs objects = acl_xattr", "vfs objects = acl_xattr Streams_XAttr", samba),
         ("streams_xattr:store_stream_type = no", "streams_xattr:prefix = user.", layout("user.", false)),
+        (
+            "",
+            "vfs objects = catia streams_xattr\ncatia:mappings = 0x22:0xf020,0x3a:0xf022",
+            layout("user.DosStream.", true).map(|layout| Layout { has_colons: true, ..layout }),
+        ),
     ];
     for (global, share, expected) in cases {
         let text = format!("[global]\n{global}\n[x]\npath = /\n{share}\n");
