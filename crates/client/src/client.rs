@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use proto::bytes::{Writer, utf16_bytes};
 use proto::fscc::{FileInformationClass, FileRenameInformation};
+use proto::mac::aapl::{self, Parts, ServerAnswer, ServerCapabilities, ServerQuery};
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{
     CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
@@ -265,6 +266,21 @@ impl Client {
     pub async fn close(&mut self, file_id: FileId) -> Result<()> {
         let request = CloseRequest { flags: CloseFlags::NONE, file_id };
         self.call(Command::CLOSE, 1, |out| request.encode(out)).await.map(|_| ())
+    }
+
+    /// Negotiates that listings have the fields for Macs (the create context AAPL). Returns whether the server offers
+    /// that.
+    pub async fn list_as_mac(&mut self) -> Result<bool> {
+        let (parts, client) = (Parts::SERVER_CAPABILITIES, ServerCapabilities::READ_DIR_ATTR);
+        let mut request = Open::directory("").request(&[]);
+        request.create_contexts = vec![ServerQuery { parts, client }.to_context()];
+        let created = self.create(&request).await?;
+        let answer = created.create_contexts.iter().find(|context| *context.name == *aapl::NAME);
+        let answer = answer.and_then(|context| ServerAnswer::decode(&context.data).ok());
+        let offered = answer.and_then(|answer| answer.server).is_some_and(|given| given.contains(client));
+        let root = created.file_id;
+        self.close(root).await?;
+        Ok(offered)
     }
 
     /// Opens and closes a file or directory in one round trip.

@@ -4,7 +4,7 @@
 //! Red Hat found for Samba on Gluster that reading a large directory blocks the server, and that read-ahead made it ten
 //! times as fast.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use client::Client;
 use hdrhistogram::Histogram;
@@ -38,6 +38,9 @@ pub struct Options {
     /// Connections that list at the same time [default: 1]
     #[arg(long)]
     clients: Option<usize>,
+    /// Also list as a Mac does, with the Finder info and the length of the resource fork of each entry
+    #[arg(long)]
+    mac: bool,
 }
 
 /// The metrics: an operation is an entry, and its latency is the time until the first entries of the listing.
@@ -49,6 +52,25 @@ const METRICS: [Metric; 6] = [
     Metric { name: "context switches per entry", ..Metric::SWITCHES },
     Metric { name: "system calls per entry", ..Metric::CALLS },
 ];
+
+/// What a listing has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Plain,
+    /// Also the fields that the create context AAPL negotiates.
+    Mac,
+}
+
+impl Form {
+    async fn connect(self, server: &Server) -> Result<Lister> {
+        let mut client = server.connect().await?;
+        if self == Form::Mac {
+            let offered = client.list_as_mac().await?;
+            ensure!(offered, "{} does not offer listings for Macs; add `fruit` to `vfs objects`", server.name);
+        }
+        Ok(Lister::new(client))
+    }
+}
 
 /// A connection that lists.
 struct Lister {
@@ -95,27 +117,31 @@ impl Worker for Lister {
 pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
     let clients = options.clients.unwrap_or(1).max(1);
     let sizes = ground::sizes(bench, &options.sizes, &[1000, 10_000, 100_000, 1_000_000], 10_000);
+    let forms: &[Form] = if options.mac { &[Form::Plain, Form::Mac] } else { &[Form::Plain] };
     let cases = ground::within(bench, DIRECTORY, async || {
         ground::fill_sizes(bench, DIRECTORY, &sizes, FILE, size_of).await?;
-        measure(bench, &sizes, clients).await
+        measure(bench, &sizes, clients, forms).await
     });
     Ok(experiment(bench, cases.await?, clients))
 }
 
 /// Returns the cases of each buffer size.
-async fn measure(bench: &Bench, sizes: &[u64], clients: usize) -> Result<[Vec<Case>; 2]> {
-    bench.begin("list", sizes.len() * BUFFERS.len());
-    let crews: Vec<Crew<Lister>> = Crew::for_each(bench);
+async fn measure(bench: &Bench, sizes: &[u64], clients: usize, forms: &[Form]) -> Result<[Vec<Case>; 2]> {
+    bench.begin("list", sizes.len() * BUFFERS.len() * forms.len());
+    let crews: Vec<Vec<Crew<Lister>>> = forms.iter().map(|_| Crew::for_each(bench)).collect();
     let mut cases = [Vec::new(), Vec::new()];
     for &files in sizes {
         for (buffer, cases) in BUFFERS.into_iter().zip(&mut cases) {
-            let turn = async |server: &Server, turn: &Turn<'_>| {
-                let crew = &crews[server.index];
-                crew.enlist(server, clients, Lister::new).await?;
-                turn.measure(list(crew, clients, files, buffer, turn)).await
-            };
-            let name = format!("{} files, {}", units::count(files), units::bytes(buffer.into()));
-            cases.push(bench.case(&name, Some(files as f64), turn).await?);
+            for (form, crews) in forms.iter().zip(&crews) {
+                let turn = async |server: &Server, turn: &Turn<'_>| {
+                    let crew = &crews[server.index];
+                    crew.enlist_with(clients, async || form.connect(server).await).await?;
+                    turn.measure(list(crew, clients, files, buffer, turn)).await
+                };
+                let as_mac = if *form == Form::Mac { ", as a Mac" } else { "" };
+                let name = format!("{} files, {}{as_mac}", units::count(files), units::bytes(buffer.into()));
+                cases.push(bench.case(&name, Some(files as f64), turn).await?);
+            }
         }
     }
     Ok(cases)
