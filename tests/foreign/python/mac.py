@@ -24,6 +24,8 @@ from smbprotocol.open import (
 # What macOS sends instead of characters that Windows forbids.
 PRIVATE = {ord(character): 0xF020 + at for at, character in enumerate('"*:<>?\\|')}
 TAGS = ":com.apple.metadata:_kMDItemUserTags".translate(PRIVATE)[1:]
+# Rights that an owner has in Frevo and not in Samba: WRITE_OWNER, FILE_DELETE_CHILD, and FILE_EXECUTE.
+OF_OWNER = 0x80060
 NAMES = ["plain", "a:b", 'q"*<>?|', "ü€", "._odd", "dot.dot"]
 
 
@@ -104,7 +106,7 @@ def show(tree, root):
             continue
         short = entry["short_name"].get_value()
         fork, finder = struct.unpack_from("<Q", short)[0], short[8:20]
-        access, mode = entry["ea_size"].get_value(), entry["reserved2"].get_value()
+        access, mode = entry["ea_size"].get_value() & ~OF_OWNER, entry["reserved2"].get_value()
         lines.append(f"{name!r} access {access:x} mode {mode:o} fork {fork} finder {finder.hex()}")
         for stream, size in streams(tree, name):
             lines.append(f"  {stream!r} {size} {get(tree, name + stream).hex()}")

@@ -134,6 +134,7 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
             }
         }
         match deleted {
+            Ok(()) if doomed.is_ignored => {}
             Ok(()) => report_deletion(server, disk, &doomed.path, stream.as_deref(), file.kind),
             Err(errno) => {
                 tracing::debug!(path = %doomed.path, ?errno, "cannot delete a file when its last open is closed")
@@ -172,6 +173,7 @@ pub(crate) async fn close_ended(server: &Server) {
 struct Doomed {
     path: RelPath,
     op: Op,
+    is_ignored: bool,
 }
 
 impl Doomed {
@@ -182,7 +184,7 @@ impl Doomed {
         // In another share the file has another path.
         let name = if doom.name.volume == own.name.volume { &doom.name } else { &own.name };
         let path = name.path.lock().clone();
-        Doomed { path, op: doom.op }
+        Doomed { path, op: doom.op, is_ignored: doom.is_ignored }
     }
 
     async fn entry_changes(&self, server: &Server, disk: &Disk, by: Option<LeaseId>) {
@@ -194,12 +196,13 @@ impl Doomed {
 pub(crate) async fn delete_abandoned(server: &Server) {
     for Abandoned { tree, name, file, what } in server.opens.abandoned.take() {
         let Some(disk) = tree.disk() else { continue };
-        let doomed = Doomed::of(server, file, Doom { name, op: disk.op.clone() });
+        let doomed = Doomed::of(server, file, Doom { name, op: disk.op.clone(), is_ignored: false });
         let deleted = match &what {
             What::File(node, kind) => {
                 let deleted = unlink(server, disk, &doomed, node, file, *kind).await;
                 deleted.map(|()| report_deletion(server, disk, &doomed.path, None, *kind))
             }
+            What::Stream(..) if doomed.is_ignored => Ok(()),
             What::Stream(stream, node) => {
                 let name = stream.name();
                 let deleted = stream.remove(node, &doomed.op).await;
@@ -254,6 +257,7 @@ async fn delete_base(
 
 async fn delete_file(server: &Server, disk: &Disk, file: &FileOpen, doomed: &Doomed) -> std::result::Result<(), Errno> {
     match streams::of(&file.node) {
+        Some(_) if doomed.is_ignored => Ok(()),
         Some(node) => {
             let name = node.stream.name();
             let removed = node.stream.remove(&node.file, &doomed.op).await;

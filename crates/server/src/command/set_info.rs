@@ -339,10 +339,6 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
         file.delete_on_close.store(false, Ordering::Release);
         return Ok(());
     }
-    // Macs expect that a resource fork cannot be deleted.
-    if streams::of(&file.node).is_some_and(|node| node.stream.role() == Role::Fork) {
-        return Ok(());
-    }
     let path = file.name.path.lock().clone();
     if path.is_root() && streams::of(&file.node).is_none() {
         return Err(Error::because(Status::CANNOT_DELETE, "not permitted for the share's root"));

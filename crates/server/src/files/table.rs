@@ -99,6 +99,8 @@ pub struct Doom {
     pub name: Arc<OpenName>,
     /// The context for the deletion: the user who requested it.
     pub op: Op,
+    /// Nothing is removed, although the file cannot be opened until it is closed: a Mac expects that of a resource fork.
+    pub is_ignored: bool,
 }
 
 struct Entry {
@@ -389,9 +391,14 @@ impl Table {
         }
     }
 
-    /// Sets how an open file is deleted that is or is about to be marked for deletion. The first call decides.
+    /// Sets how an open file is deleted that is or is about to be marked for deletion. The first call decides, unless
+    /// its request is ignored.
     pub fn set_doom(&self, file: FileId, doom: Doom) {
-        self.with(file, |state| state.doom.get_or_insert(doom).name.volume);
+        self.with(file, |state| {
+            if state.doom.as_ref().is_none_or(|first| first.is_ignored) {
+                state.doom = Some(doom);
+            }
+        });
     }
 
     /// Returns how a file is deleted; `None` if that was not set.

@@ -1,15 +1,19 @@
 //! A tree with Finder info, resource forks, tags and unusual names that Samba with `fruit` and Frevo serve by turns.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 
 use crate::cases::twins::{Twin, Twins};
 use crate::fixture::Fixture;
+use crate::python::Script;
 use crate::suite::Case;
-use test_environment::ALICE;
+use test_environment::{ALICE, Server};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("mac.shared_with_samba_netatalk", |fixture| shared(fixture, "netatalk")).needs_root().frevo_only(),
     Case::new("mac.shared_with_samba_stream", |fixture| shared(fixture, "stream")).needs_root().frevo_only(),
+    Case::new("mac.backup", backup),
 ];
 
 const TEMPLATE: &str = "[global]
@@ -26,6 +30,46 @@ const TEMPLATE: &str = "[global]
 	fruit:veto_appledouble = no
 	fruit:convert_adouble = no
 ";
+
+const BACKUPS: &str = "[global]
+@TARGET@
+[backups]
+	path = @DIR@/data/backups
+	read only = no
+	vfs objects = fruit streams_xattr
+	fruit:resource = stream
+	fruit:time machine = yes
+	fruit:time machine max size = 48M
+";
+
+/// A backup survives the death of the server, other Macs see its lock, and its size is right.
+fn backup(fixture: &mut Fixture) -> Result<()> {
+    let fixture = &*fixture;
+    fixture.environment.make_dir("data/backups", &ALICE, 0o777)?;
+    let mut server = fixture.environment.start("backups", BACKUPS)?;
+    let start = |server: &Server, who: &str| {
+        let mut command = fixture.script_command("backup.py", &[who]);
+        command.env("SERVER_PORT", server.port().to_string());
+        Script::start(command)
+    };
+    let mut first = start(&server, "first")?;
+    first.wait_for("synced")?;
+    first.go_on()?;
+    // It is in the middle of a band at some time of this.
+    std::thread::sleep(Duration::from_millis(300));
+    server.signal(libc::SIGKILL);
+    server.wait(Duration::from_secs(15))?;
+    first.wait_for("lost")?;
+    server.restart()?;
+    first.go_on()?;
+    first.wait_for("written")?;
+    let mut second = start(&server, "second")?;
+    second.wait_for("locked")?;
+    first.go_on()?;
+    first.end()?;
+    second.go_on()?;
+    second.end()
+}
 
 /// Each server shows the same as the other one, whichever has written it.
 fn shared(fixture: &mut Fixture, place: &str) -> Result<()> {

@@ -59,7 +59,6 @@ use crate::state::open::channel_sequence::ChannelSequence;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::streams;
 use crate::streams::layout::is_store;
-use crate::streams::mac::Role;
 use crate::tree::{Disk, Tree};
 use crate::vfs::{Access, Case, Errno, Lookup, Metadata, Node, RelPath, SymlinkPolicy};
 
@@ -390,9 +389,6 @@ fn register(
     }
     let charge = session.payer().charge(Resource::Opens, 1)?;
     let options = parameters.options.0 & KEPT_OPTIONS.0;
-    let is_fork = streams::of(&opened.node).is_some_and(|node| node.stream.role() == Role::Fork);
-    // Macs expect that a resource fork cannot be deleted.
-    let deletes = parameters.options.contains(CreateOptions::DELETE_ON_CLOSE) && !is_fork;
     let open = Arc::new(Open {
         persistent_id: opened.entered.open(),
         volatile_id: server.next_id(),
@@ -406,7 +402,7 @@ fn register(
             lease: parameters.lease,
             leads_to_directory: opened.leads_to_directory,
             options: AtomicU32::new(options),
-            delete_on_close: AtomicBool::new(deletes),
+            delete_on_close: AtomicBool::new(parameters.options.contains(CreateOptions::DELETE_ON_CLOSE)),
             asked_allocation: AtomicU64::new(opened.asked_allocation),
             ..FileOpen::new(opened.node, metadata.id, metadata.kind, opened.name, disk.op.clone())
         })),

@@ -25,6 +25,8 @@ use crate::printing::SpoolFile;
 use crate::state::Server;
 use crate::state::connection::Pending;
 use crate::state::durable::Durability;
+use crate::streams;
+use crate::streams::mac::Role;
 use crate::tree::Tree;
 use crate::vfs::{FileId, Kind, Node, Op, SetMetadata, Time};
 
@@ -306,7 +308,8 @@ impl FileOpen {
 
     /// Returns how the file is deleted through this handle.
     pub(crate) fn doom(&self) -> Doom {
-        Doom { name: self.name.clone(), op: self.op.clone() }
+        let is_ignored = streams::of(&self.node).is_some_and(|node| node.stream.role() == Role::Fork);
+        Doom { name: self.name.clone(), op: self.op.clone(), is_ignored }
     }
 
     /// Charges the locks of this handle, which belongs to `open`, to its user: those that it has, and `more`.
