@@ -17,6 +17,8 @@ const MOST_ENTRIES: usize = 64;
 const ATTRIBUTES_MAGIC: [u8; 4] = *b"ATTR";
 /// The size of their header in bytes, with the two bytes that align it.
 const ATTRIBUTES_HEADER: usize = 38;
+/// The size in bytes of the longest header with its table.
+pub const LONGEST_HEAD: usize = HEADER + MOST_ENTRIES * ENTRY;
 /// The most extended attributes that a file may have.
 const MOST_ATTRIBUTES: usize = 1024;
 
@@ -89,6 +91,16 @@ impl AppleDouble {
     /// Returns the entry with this id.
     pub fn entry(&self, id: u32) -> Option<Entry> {
         self.entries.iter().copied().find(|entry| entry.id == id)
+    }
+
+    /// Returns the resource fork if nothing else follows it, so that its length can change. Where the header has its
+    /// length, as four bytes, comes with it.
+    pub fn last_fork(&self) -> Option<(Entry, u64)> {
+        let at = self.entries.iter().position(|entry| entry.id == id::RESOURCE_FORK)?;
+        let fork = self.entries[at];
+        let is_before = |other: &Entry| other.id == fork.id || other.length == 0 || other.offset < fork.offset;
+        let is_placed = fork.offset >= HEADER + self.entries.len() * ENTRY;
+        (is_placed && self.entries.iter().all(is_before)).then(|| (fork, (HEADER + at * ENTRY + 8) as u64))
     }
 
     /// Returns the Finder info, if the data has one that is not cut off.
@@ -175,7 +187,7 @@ const METADATA: [(u32, usize, usize); 8] = [
 /// `created` and modified at `modified`, in seconds since 1970.
 pub fn metadata(finder: &FinderInfo, created: i64, modified: i64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(METADATA_SIZE);
-    header(&mut bytes, &METADATA);
+    header(&mut bytes, &[0; 16], &METADATA);
     bytes.resize(METADATA_SIZE, 0);
     bytes[122..154].copy_from_slice(finder);
     let dates = [super::date(created), super::date(modified), 0x8000_0000, super::date(modified)];
@@ -185,11 +197,29 @@ pub fn metadata(finder: &FinderInfo, created: i64, modified: i64) -> Vec<u8> {
     bytes
 }
 
+/// The size in bytes of an AppleDouble file of Samba without a resource fork.
+pub const FILE_SIZE: usize = 82;
+
+/// Returns the AppleDouble file of a file without Finder info and resource fork, as Samba and Netatalk create it. The
+/// resource fork is the last part.
+pub fn file() -> [u8; FILE_SIZE] {
+    let mut bytes = Vec::with_capacity(FILE_SIZE);
+    header(&mut bytes, b"Netatalk        ", &[(id::RESOURCE_FORK, FILE_SIZE, 0), (id::FINDER_INFO, 50, 32)]);
+    let mut file = [0; FILE_SIZE];
+    file[..bytes.len()].copy_from_slice(&bytes);
+    file
+}
+
+/// Returns whether data that starts with `bytes` claims to be AppleDouble data.
+pub fn has_signature(bytes: &[u8]) -> bool {
+    bytes.strip_prefix(&MAGIC).is_some_and(|rest| rest.starts_with(&VERSION))
+}
+
 /// Appends the header and the table.
-fn header(bytes: &mut Vec<u8>, entries: &[(u32, usize, usize)]) {
+fn header(bytes: &mut Vec<u8>, creator: &[u8; 16], entries: &[(u32, usize, usize)]) {
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION);
-    bytes.extend_from_slice(&[0; 16]);
+    bytes.extend_from_slice(creator);
     bytes.extend_from_slice(&(entries.len() as u16).to_be_bytes());
     for (id, offset, length) in entries {
         for number in [*id, *offset as u32, *length as u32] {
@@ -206,7 +236,7 @@ mod tests {
     const FINDER: FinderInfo = *b"TEXTttxt\x40\0\0\0\0\0\0\0................";
 
     /// An AppleDouble file of macOS with one extended attribute.
-    fn file(fork: &[u8]) -> Vec<u8> {
+    fn of_macos(fork: &[u8]) -> Vec<u8> {
         let (name, value) = (b"com.apple.x\0", b"value");
         let mut area = FINDER.to_vec();
         area.extend_from_slice(&[0; 2]);
@@ -224,7 +254,8 @@ mod tests {
         area.resize(values - 50, 0);
         area.extend_from_slice(value);
         let mut bytes = Vec::new();
-        header(&mut bytes, &[(id::FINDER_INFO, 50, area.len()), (id::RESOURCE_FORK, 50 + area.len(), fork.len())]);
+        let entries = [(id::FINDER_INFO, 50, area.len()), (id::RESOURCE_FORK, 50 + area.len(), fork.len())];
+        header(&mut bytes, b"Mac OS X        ", &entries);
         bytes.extend(area);
         bytes.extend_from_slice(fork);
         bytes
@@ -250,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_file_of_macos_is_read() {
-        let bytes = file(b"fork");
+        let bytes = of_macos(b"fork");
         let double = AppleDouble::decode(&bytes, bytes.len() as u64).expect("valid");
         assert_eq!(double.finder_info(&bytes), Some(FINDER));
         assert_eq!(double.attributes(&bytes), Ok(vec![("com.apple.x", &b"value"[..])]));
@@ -270,7 +301,7 @@ mod tests {
 
     #[test]
     fn entries_outside_of_the_data_are_refused() {
-        let good = file(b"fork");
+        let good = of_macos(b"fork");
         let size = good.len() as u64;
         assert!(AppleDouble::decode(&good, size - 1).is_err(), "the fork is cut off");
         assert!((0..50).all(|end| AppleDouble::decode(&good[..end], size).is_err()));
@@ -281,10 +312,63 @@ mod tests {
         }
     }
 
+    /// The bytes that Samba 4.17 writes.
+    #[test]
+    fn a_file_is_as_samba_writes_it() {
+        let bytes = file();
+        let double = AppleDouble::decode(&bytes, 82).expect("valid");
+        assert_eq!(bytes[..8], [0, 5, 0x16, 7, 0, 2, 0, 0]);
+        assert_eq!(&bytes[8..24], b"Netatalk        ");
+        assert_eq!(
+            bytes[24..50],
+            [0, 2, 0, 0, 0, 2, 0, 0, 0, 0x52, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0x32, 0, 0, 0, 0x20]
+        );
+        assert!(bytes[50..].iter().all(|&byte| byte == 0) && has_signature(&bytes) && !has_signature(&bytes[..7]));
+        let (fork, length) = double.last_fork().expect("it is last");
+        assert_eq!((fork.offset, fork.length, length), (82, 0, 34));
+        assert_eq!(double.finder_info(&bytes), Some([0; 32]));
+    }
+
+    #[test]
+    fn a_fork_before_other_data_is_not_extended() {
+        let mut bytes = of_macos(b"fork");
+        let double = AppleDouble::decode(&bytes, bytes.len() as u64).expect("valid");
+        assert_eq!(double.last_fork().map(|(fork, at)| (fork.length, at)), Some((4, 46)));
+        // The ids are exchanged, so that the Finder info is behind the fork.
+        (bytes[29], bytes[41]) = (bytes[41], bytes[29]);
+        let double = AppleDouble::decode(&bytes, bytes.len() as u64).expect("valid");
+        assert_eq!(double.last_fork(), None);
+        // An empty fork inside of the table.
+        let mut inside = file();
+        inside[33] = 40;
+        let double = AppleDouble::decode(&inside, 82).expect("valid");
+        assert_eq!(double.last_fork(), None);
+    }
+
+    #[test]
+    fn huge_counts_and_overlapping_entries_are_refused() {
+        for count in [65_u16, 0x7fff, u16::MAX] {
+            let mut bytes = of_macos(b"fork");
+            bytes[24..26].copy_from_slice(&count.to_be_bytes());
+            assert!(AppleDouble::decode(&bytes, bytes.len() as u64).is_err(), "{count} entries");
+        }
+        let mut bytes = of_macos(b"fork");
+        bytes[116..120].copy_from_slice(&u32::MAX.to_be_bytes());
+        let double = AppleDouble::decode(&bytes, bytes.len() as u64).expect("valid");
+        assert!(double.attributes(&bytes).is_err(), "the count of attributes");
+        let mut bytes = file();
+        // The Finder info begins within the table, at the end of the fork, or reaches over the end of the file.
+        for (offset, length) in [(49_u32, 32_u32), (51, 32), (u32::MAX, 32), (50, u32::MAX)] {
+            bytes[42..46].copy_from_slice(&offset.to_be_bytes());
+            bytes[46..50].copy_from_slice(&length.to_be_bytes());
+            assert!(AppleDouble::decode(&bytes, 82).is_err(), "{length} bytes at {offset}");
+        }
+    }
+
     proptest! {
         #[test]
         fn nothing_outside_of_the_data_is_read(at in 0_usize..200, byte: u8, end in 0_usize..200) {
-            let mut bytes = file(b"fork");
+            let mut bytes = of_macos(b"fork");
             if let Some(changed) = bytes.get_mut(at) {
                 *changed = byte;
             }

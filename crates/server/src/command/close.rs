@@ -24,6 +24,7 @@ use crate::state::abandoned::{Abandoned, What};
 use crate::state::durable;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::streams;
+use crate::streams::beside;
 use crate::tree::Disk;
 use crate::vfs::{Errno, FileId, Kind, Node, Op, RelPath, SetMetadata};
 
@@ -285,6 +286,10 @@ async fn unlink(
     match recycle::discard(server, disk, &discarded).await? {
         Some(to) => {
             audit::deleted(disk, &doomed.path, None, Some(&to), Status::SUCCESS);
+            if let Some(moved) = beside::moved(disk, &doomed.op, &doomed.path, &to, true).await {
+                server.changed(disk, &moved.from, Change::removed(Kind::File));
+                server.changed(disk, &moved.to, Change::added(Kind::File));
+            }
             server.changed(disk, &to, Change::added(kind));
             directory_lease::entry_changes(server, disk, &to, None).await;
         }
@@ -292,6 +297,9 @@ async fn unlink(
             let removed = disk.vfs.unlink(&doomed.op, &doomed.path, id, kind).await;
             audit::deleted(disk, &doomed.path, None, None, outcome(&removed));
             server.opens.streams.unlinked(disk, node, removed?).await;
+            if let Some(path) = beside::removed(disk, &doomed.op, &doomed.path).await {
+                server.changed(disk, &path, Change::removed(Kind::File));
+            }
         }
     }
     if disk.share.names.mangled_names {

@@ -21,6 +21,7 @@ use crate::security::access;
 use crate::state::Server;
 use crate::state::open::{FileOpen, Open};
 use crate::streams;
+use crate::streams::beside::{self, Moved};
 use crate::streams::layout::is_store;
 use crate::tree::Disk;
 use crate::vfs::{
@@ -131,6 +132,12 @@ async fn rename(
     if itself && target.path == from {
         return Ok(Attempt::Done);
     }
+    if beside::is_stuck(disk, &file.op, &from, &target.path).await {
+        return Err(Error::because(
+            Status::OBJECT_NAME_INVALID,
+            "the name is too long for the file's AppleDouble file",
+        ));
+    }
     let replacement = match target.existing.as_ref().filter(|_| !itself) {
         Some(existing) => match replace(request, &target, existing, open, asked.replace_if_exists)? {
             Replacing::Now(replacement) => Some(replacement),
@@ -150,8 +157,12 @@ async fn rename(
     }
     replaced(request, disk, &target).await;
     files.renamed(file.file, disk.volume, &from, &target.path, file.kind);
-    drop(replacement);
     let replaced = target.existing.is_some() && !itself;
+    if let Some(Moved { id, from, to }) = beside::moved(disk, &file.op, &from, &target.path, replaced).await {
+        files.renamed(id, disk.volume, &from, &to, Kind::File);
+        request.connection.server.name_changed(disk, &from, &to, Kind::File, false);
+    }
+    drop(replacement);
     request.connection.server.name_changed(disk, &from, &target.path, file.kind, replaced);
     if file.kind == Kind::File {
         // A rename sets ARCHIVE and may restore the creation time of a file that had the name ([MS-FSA] 2.1.5.15.12).

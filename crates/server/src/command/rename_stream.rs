@@ -14,6 +14,7 @@ use crate::files::notify::Change;
 use crate::name::{Name, Stream, fold_key};
 use crate::request::Request;
 use crate::state::open::FileOpen;
+use crate::streams::beside::Located;
 use crate::streams::{self, StreamNode, Target};
 use crate::tree::Disk;
 use crate::vfs::{Access, Kind, Node};
@@ -41,7 +42,8 @@ pub(crate) async fn rename(
                 return Ok(Attempt::Done);
             }
             let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::NOT_SUPPORTED))?;
-            let other = server.opens.streams.stream(disk, layout, stream.file(), &name);
+            let place = Arc::clone(&file.name) as Arc<dyn Located>;
+            let other = server.opens.streams.stream(disk, layout, (stream.file(), Some(place)), &name);
             replacement = match server.opens.files.begin_replacement(other.id, server.environment.uptime()) {
                 Ok(replacement) => Some(replacement),
                 Err(NameInUse::Replaced(wait)) => return Ok(Attempt::HandleBreak(other.id, wait)),

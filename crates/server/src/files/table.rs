@@ -16,6 +16,7 @@ use super::lease::{LeaseEntry, LeaseId};
 use super::locking::Locks;
 use super::oplock::{Circumstances, Holder, LeaseAsked, LeaseGranted, Opening, Oplocks, Touch, Wait};
 use super::write_time::WriteTime;
+use crate::streams::beside::Located;
 use crate::vfs::{FileId, Kind, Lease, Op, RelPath};
 
 const SHARDS: usize = 64;
@@ -32,6 +33,12 @@ pub struct OpenName {
     pub volume: u64,
     /// The path on disk.
     pub path: Mutex<RelPath>,
+}
+
+impl Located for OpenName {
+    fn path(&self) -> RelPath {
+        self.path.lock().clone()
+    }
 }
 
 /// The reason why a file cannot be opened now.

@@ -11,7 +11,7 @@ use crate::state::open::FileOpen;
 use crate::streams::layout::TYPE;
 use crate::streams::{self, StreamNode};
 use crate::tree::Disk;
-use crate::vfs::Kind;
+use crate::vfs::{Errno, Kind};
 
 /// The entry of one stream in the list.
 struct Listed {
@@ -35,10 +35,15 @@ pub(crate) async fn query(server: &Server, file: &FileOpen, disk: &Disk) -> Resu
         });
     }
     if let Some(layout) = &disk.share.streams {
-        for stored in streams::list(node, &file.op, layout).await? {
-            let stream = server.opens.streams.stream(disk, layout, metadata.id, &stored.name);
+        for stored in streams::list_all(node, &file.op, layout, metadata.kind).await? {
+            let at = streams::beside::at(&file.name, metadata.kind);
+            let stream = server.opens.streams.stream(disk, layout, (metadata.id, at), &stored.name);
             let name = proto::bytes::utf16_bytes(&format!(":{}{TYPE}", disk.share.names.characters.show(&stored.name)));
-            stream.is_at(node, &stored).await?;
+            match stream.is_at(node, &stored).await {
+                // The file beside belongs to another user.
+                Err(Errno::ACCES) if stored.inline.is_none() && stored.overflow.is_none() => continue,
+                known => known?,
+            }
             let shown = stream.metadata(node).await?;
             if !stream.is_shown(node, shown.size).await {
                 continue;

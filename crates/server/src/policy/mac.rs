@@ -30,6 +30,8 @@ pub struct MacPolicy {
     pub lists_finder_info: bool,
     /// `readdir_attr:aapl_max_access`: they have the rights of the user; otherwise all rights.
     pub lists_access: bool,
+    /// `fruit:veto_appledouble`: clients cannot see or create AppleDouble files, if resource forks are in them.
+    pub hides_files_beside: bool,
     /// `fruit:posix_rename`: a directory can be renamed while files in it are open.
     pub posix_rename: bool,
     /// `fruit:zero_file_id`: the id of a file on disk is not told.
@@ -46,6 +48,7 @@ impl Default for MacPolicy {
             lists_fork: true,
             lists_finder_info: true,
             lists_access: true,
+            hides_files_beside: true,
             posix_rename: true,
             zero_file_id: true,
             time_machine: false,
@@ -59,6 +62,25 @@ impl Default for MacPolicy {
 pub struct MacStreams {
     /// `fruit:metadata`: where `AFP_AfpInfo` is stored.
     pub metadata: MetadataPlace,
+    /// `fruit:resource`: where `AFP_Resource` is stored.
+    pub resource: ResourcePlace,
+}
+
+impl MacStreams {
+    /// Whether resource forks are in AppleDouble files beside the files.
+    pub fn has_files_beside(self) -> bool {
+        self.resource == ResourcePlace::File
+    }
+}
+
+/// The values of `fruit:resource`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum ResourcePlace {
+    /// In the AppleDouble file beside the file.
+    #[default]
+    File,
+    /// As other streams.
+    Stream,
 }
 
 /// The values of `fruit:metadata`.

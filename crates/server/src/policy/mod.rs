@@ -47,7 +47,7 @@ pub use handles::HandlePolicy;
 pub use hosts::{HostAccess, HostNames};
 pub use limits::Limits;
 pub use locks::LockPolicy;
-pub use mac::{MacPolicy, MacServer, MacStreams, MetadataPlace};
+pub use mac::{MacPolicy, MacServer, MacStreams, MetadataPlace, ResourcePlace};
 pub use modes::ModePolicy;
 pub use names::NamePolicy;
 pub use people::{Homes, UserPattern, UsernameMap, is_home};

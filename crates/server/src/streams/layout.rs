@@ -8,9 +8,10 @@
 
 use proto::mac::{AFP_INFO, AFP_RESOURCE};
 
-use super::mac::NETATALK;
+use super::mac::{NETATALK, Role};
 use super::store;
 use crate::name::fold_key;
+use crate::policy::MacStreams;
 use crate::policy::stream_layout::Layout;
 use crate::vfs::Errno;
 
@@ -30,7 +31,8 @@ pub(crate) struct Stored {
     pub(crate) name: String,
     /// The attribute that stores it. Its name is kept as found, because attributes of other programs may lack `:$DATA`.
     pub(crate) inline: Option<String>,
-    /// The attribute that names its file in the store. If both are present, this one is valid.
+    /// The attribute that names its file in the store. If neither is present, it is a resource fork that is in the file
+    /// beside, if anywhere. If both are present, this one is valid.
     pub(crate) overflow: Option<String>,
 }
 
@@ -70,6 +72,19 @@ impl Layout {
                 false if stream.inline.as_deref() == Some(NETATALK) => {}
                 false => stream.inline = Some(attribute),
             }
+        }
+        streams
+    }
+
+    /// Whether resource forks are stored in files beside the files.
+    pub(super) fn has_files_beside(&self) -> bool {
+        self.mac.is_some_and(MacStreams::has_files_beside)
+    }
+
+    /// Adds the resource fork to the streams of a file that are stored in attributes, if it may be in the file beside.
+    pub(super) fn with_fork(&self, mut streams: Vec<Stored>) -> Vec<Stored> {
+        if self.has_files_beside() && !streams.iter().any(|stream| Role::of(self, &stream.name) == Role::Fork) {
+            streams.push(Stored { name: AFP_RESOURCE.to_owned(), inline: None, overflow: None });
         }
         streams
     }

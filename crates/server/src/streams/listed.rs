@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use proto::mac::afp_info::FinderInfo;
 use proto::mac::{AFP_INFO, AFP_RESOURCE};
 
+use super::beside::{self, Beside};
 use super::mac::{self, NETATALK};
 use super::{Owner, Streams, layout, owner};
 use crate::links;
@@ -75,13 +76,15 @@ impl Streams {
         let mut all = HashMap::new();
         // Shares without the extensions have such streams, too. Macs stored them as ordinary ones.
         let Some(layout) = &disk.share.streams else { return all };
+        let entries: Vec<&Entry> = entries.filter(|entry| !disk.veto.matches(&entry.name)).collect();
+        forks_beside(disk, path, &entries, &mut all).await;
         let key = self.without.layout(layout);
         let may_have = |entry: &&Entry| {
             let is_kind = |metadata: &Metadata| matches!(metadata.kind, Kind::File | Kind::Directory);
             entry.metadata.as_ref().is_some_and(|metadata| is_kind(metadata) && !self.without.has(metadata, key))
                 && !matches!(&*entry.name, b"." | b"..")
         };
-        let asked: Vec<&Entry> = entries.filter(may_have).collect();
+        let asked: Vec<&Entry> = entries.into_iter().filter(may_have).collect();
         if asked.is_empty() {
             return all;
         }
@@ -105,7 +108,11 @@ impl Streams {
             let (Some(metadata), Some(found)) = (&entry.metadata, found) else { continue };
             if !found.is_empty() {
                 work.spend(SHOWN).await;
-                all.insert(entry.name.clone(), self.shown(disk, layout, metadata, &found).await);
+                let shown = self.shown(disk, layout, metadata, &found).await;
+                let listed = all.entry(entry.name.clone()).or_insert(Listed::default());
+                // A fork in the file beside counts.
+                listed.finder = shown.finder;
+                listed.fork = if listed.fork > 0 { listed.fork } else { shown.fork };
             } else if settled {
                 self.without.note(metadata, key);
             }
@@ -138,6 +145,23 @@ impl Streams {
             (None, None) => {}
         }
         listed
+    }
+}
+
+/// Adds the lengths of the resource forks that are in files beside the `entries` of the directory at `path`: one
+/// look-up for each entry.
+async fn forks_beside(disk: &Disk, path: &RelPath, entries: &[&Entry], all: &mut HashMap<Box<[u8]>, Listed>) {
+    if !beside::are_used(disk) || disk.share.mac.as_ref().is_some_and(|mac| !mac.lists_fork) {
+        return;
+    }
+    for entry in entries {
+        if entry.metadata.as_ref().is_some_and(|metadata| metadata.kind == Kind::File)
+            && let Some(path) = path.join(&entry.name)
+            && let Some(beside) = Beside::new(disk, Arc::new(path))
+            && let Ok(fork @ 1..) = beside.length().await
+        {
+            all.insert(entry.name.clone(), Listed { fork, ..Listed::default() });
+        }
     }
 }
 

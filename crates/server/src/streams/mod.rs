@@ -3,12 +3,14 @@
 //!
 //! `layout` defines the extended attributes that store them, and `store` holds what does not fit in attributes.
 //! `stream` is an open stream, shared by all its handles. `node` implements [`Node`] for it, so that commands need no
-//! special cases. `mac` has the special streams of macOS. [`Streams`] lists the open streams of all files.
+//! special cases. `mac` has the special streams of macOS, and `beside` those in files of their own. [`Streams`] lists
+//! the open streams of all files.
 //!
 //! Every open stream has its own [`FileId`], under which share modes, locks and oplocks are kept. It is that of the
 //! file with a number in `stream`, which is assigned when the stream is first opened. It is a number and not a hash of
 //! the name, because it must survive a rename of the stream and never collide.
 
+pub(crate) mod beside;
 pub(crate) mod layout;
 pub(crate) mod listed;
 pub(crate) mod mac;
@@ -25,7 +27,9 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
+use self::beside::{Beside, Located};
 use self::layout::Stored;
+use self::mac::Role;
 pub(crate) use self::node::{StreamNode, of};
 use self::store::Store;
 use self::stream::Shared;
@@ -35,7 +39,7 @@ use crate::name::fold_key;
 use crate::policy::Share;
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
-use crate::vfs::{FileId, Metadata, Node, Op, RelPath, Removed, Result, Vfs};
+use crate::vfs::{FileId, Kind, Metadata, Node, Op, RelPath, Removed, Result, Vfs};
 
 /// The file of a stream: device and inode.
 type Owner = (u64, u64);
@@ -78,8 +82,17 @@ impl Streams {
     }
 
     /// Returns the stream `name` of `file`, which need not exist. All handles that are open at the same time share its
-    /// state, also through shares with other extensions.
-    pub(crate) fn stream(&self, disk: &Disk, layout: &Layout, file: FileId, name: &str) -> Arc<Stream> {
+    /// state, also through shares with other extensions. `at` is the path of a regular file: resource forks of others
+    /// are not in files beside.
+    pub(crate) fn stream(
+        &self,
+        disk: &Disk,
+        layout: &Layout,
+        (file, at): (FileId, Option<Arc<dyn Located>>),
+        name: &str,
+    ) -> Arc<Stream> {
+        let at = at.filter(|_| layout.has_files_beside() && Role::of(layout, name) == Role::Fork);
+        let beside = at.and_then(|at| Beside::new(disk, at));
         let key = fold_key(name.as_bytes());
         // Dropped after the lock is released, because dropping the last reference to a stream takes it.
         let known: Vec<Arc<Shared>>;
@@ -97,7 +110,7 @@ impl Streams {
                 }
             }
         };
-        Arc::new(Stream::of(shared, name, layout))
+        Arc::new(Stream::of(shared, name, layout, beside))
     }
 
     /// Returns the streams of `file` that are open, or about to be opened.
@@ -128,10 +141,11 @@ impl Streams {
     }
 
     /// Removes all alternate streams of a file whose content is replaced ([MS-FSA] 2.1.5.1.2, SUPERSEDE and OVERWRITE).
+    /// A resource fork in the file beside stays, as in Samba.
     pub(crate) async fn remove_all(&self, disk: &Disk, node: &Arc<dyn Node>, file: FileId) -> Result<()> {
         let Some(layout) = &disk.share.streams else { return Ok(()) };
         for stored in list(node, &disk.op, layout).await? {
-            let stream = self.stream(disk, layout, file, &stored.name);
+            let stream = self.stream(disk, layout, (file, None), &stored.name);
             stream.remove(node, &disk.op).await?;
         }
         Ok(())
@@ -180,7 +194,13 @@ impl Streams {
     }
 }
 
-/// Returns the streams of the file.
+/// Returns the streams of a file that clients may see. There may be no resource fork.
+pub(crate) async fn list_all(node: &Arc<dyn Node>, op: &Op, layout: &Layout, kind: Kind) -> Result<Vec<Stored>> {
+    let streams = list(node, op, layout).await?;
+    Ok(if kind == Kind::File { layout.with_fork(streams) } else { streams })
+}
+
+/// Returns the streams of the file that its attributes store.
 pub(crate) async fn list(node: &Arc<dyn Node>, op: &Op, layout: &Layout) -> Result<Vec<Stored>> {
     Ok(layout.streams(node.list_xattrs(op).await?))
 }
@@ -192,5 +212,5 @@ pub(crate) fn file_of(node: &Arc<dyn Node>) -> Option<&Arc<dyn Node>> {
 
 /// Returns the metadata of a stream whose file has the metadata `file`: times, attributes and owner are the file's.
 fn metadata(file: Metadata, id: FileId, size: u64, allocated: u64) -> Metadata {
-    Metadata { id, kind: crate::vfs::Kind::File, size, allocated, ..file }
+    Metadata { id, kind: Kind::File, size, allocated, ..file }
 }

@@ -23,7 +23,7 @@ const OVERFLOW: &str = "user.FrevoStream.s";
 
 fn stream(id: FileId, name: &str, store: &Arc<Store>, open: &Arc<Open>) -> Stream {
     let layout = Layout::default();
-    Stream::of(Arc::new(Shared::new(id, name, &layout, Arc::clone(store), Arc::clone(open))), name, &layout)
+    Stream::of(Arc::new(Shared::new(id, name, &layout, Arc::clone(store), Arc::clone(open))), name, &layout, None)
 }
 
 /// A file `f` of a user, and the store of its share.

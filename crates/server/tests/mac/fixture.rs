@@ -25,7 +25,7 @@ use proto::smb2::{Channel, FileId};
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::stream_layout::Layout;
-use server::policy::{MacPolicy, MacStreams, MetadataPlace, Policy, Share};
+use server::policy::{MacPolicy, MacStreams, MetadataPlace, Policy, ResourcePlace, Share};
 use server::testing::{self, PASSWORD, TestClient, TestServer, status};
 use server::vfs::memory::Options;
 use server::vfs::{SERVER, SetXattr};
@@ -50,7 +50,7 @@ pub(crate) fn with(metadata: MetadataPlace, adjust: impl FnOnce(&mut Policy)) ->
             mac.name = "mac".to_owned();
             mac.mac = Some(Arc::new(MacPolicy::default()));
             let layout = mac.streams.take().unwrap_or_default();
-            mac.streams = Some(Layout { mac: Some(MacStreams { metadata }), ..layout });
+            mac.streams = Some(Layout { mac: Some(MacStreams { metadata, resource: ResourcePlace::Stream }), ..layout });
             policy.shares.insert("mac".into(), mac.into());
             adjust(policy);
         })

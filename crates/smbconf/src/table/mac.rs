@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use server::name::CharacterMap;
-use server::policy::{MacPolicy, MacServer, MacStreams, MetadataPlace, Share};
+use server::policy::{MacPolicy, MacServer, MacStreams, MetadataPlace, ResourcePlace, Share};
 
 use super::{BOOL, BOOL_OR_AUTO, BYTES, Kind, Parameter, TEXT, global, share};
 use crate::problem::{Code, warning};
@@ -27,7 +27,7 @@ const RESOURCE: Parameter = share(
     "fruit:resource",
     Kind::Choice(&[&["file"], &["xattr"], &["stream"]]),
     "file",
-    "Where resource forks are stored. Only stream is served; with others, the share has no extensions.",
+    "Where resource forks are stored: AppleDouble files, or a stream. With xattr, the share has no extensions.",
 )
 .also(&["fruit:ressource"])
 .read_by_others();
@@ -47,6 +47,10 @@ const ENCODING: Parameter = share(
     "How characters are stored that Windows forbids: as Macs send them, or as themselves (needs catia).",
 )
 .read_by_others();
+
+const VETO: Parameter =
+    share("fruit:veto_appledouble", BOOL, "yes", "Hide AppleDouble files, if resource forks are in them.")
+        .read_by_others();
 
 const MAX_SIZE: Parameter =
     share("fruit:time machine max size", BYTES, "0", "The size of the volume that Macs see; 0: the actual one.")
@@ -92,8 +96,7 @@ pub(super) static TABLE: &[Parameter] = &[
     MAX_ACCESS,
     POSIX_RENAME,
     ZERO_FILE_ID,
-    share("fruit:veto_appledouble", BOOL, "yes", "Hide AppleDouble files, if resource forks are in them.")
-        .accepted(RESOURCE_REASON),
+    VETO,
     share("fruit:wipe_intentionally_left_blank_rfork", BOOL, "no", "Discard a resource fork without information.")
         .accepted(RESOURCE_REASON),
     share("fruit:delete_empty_adfiles", BOOL, "no", "Delete AppleDouble files without a resource fork.")
@@ -135,11 +138,11 @@ fn has_streams(switch: ValueReader<'_>) -> bool {
 
 fn has_place(switch: ValueReader<'_>) -> bool {
     let place = switch.of(&RESOURCE);
-    if place.choice() == "stream" {
+    if place.choice() != "xattr" {
         return true;
     }
-    let message = format!("the share has no extensions for macOS with `fruit:resource = {}`", place.choice());
-    let remedy = "write `fruit:resource = stream`, unless resource forks are in AppleDouble files already";
+    let message = "the share has no extensions for macOS with `fruit:resource = xattr`, which Linux does not support";
+    let remedy = "write `fruit:resource = stream`, or `file` if the share has AppleDouble files with resource forks";
     place.report(warning(Code::NotServed, message).remedy(remedy));
     false
 }
@@ -154,6 +157,7 @@ fn read(switch: ValueReader<'_>, share: &mut Share) {
         lists_fork: is(&RSIZE),
         lists_finder_info: is(&FINDER_INFO),
         lists_access: is(&MAX_ACCESS),
+        hides_files_beside: is(&VETO),
         posix_rename: is(&POSIX_RENAME),
         zero_file_id: is(&ZERO_FILE_ID),
         time_machine: is(&TIME_MACHINE),
@@ -161,11 +165,16 @@ fn read(switch: ValueReader<'_>, share: &mut Share) {
     }));
 }
 
-/// Sets what depends on several parameters. Time Machine needs opens that survive a lost connection, whatever the
-/// section says.
+/// Sets what follows from the parameters of other areas: colons in names of streams, the names of AppleDouble files,
+/// which clients do not see, and what Time Machine needs, whatever the section says: opens that survive a lost
+/// connection.
 pub(crate) fn enforce(share: &mut Share) {
     if let Some(streams) = &mut share.streams {
         streams.has_colons = share.names.characters.yields(':');
+    }
+    let has_files = share.streams.as_ref().and_then(|streams| streams.mac).is_some_and(MacStreams::has_files_beside);
+    if has_files && share.mac.as_ref().is_some_and(|mac| mac.hides_files_beside) {
+        share.names.veto_files.push("._*".to_owned());
     }
     if share.mac.as_ref().is_some_and(|mac| mac.time_machine) {
         share.handles.durable_handles = true;
@@ -180,7 +189,11 @@ pub(super) fn streams(section: &Reader<'_>, share: &Share) -> Option<MacStreams>
         "stream" => MetadataPlace::Stream,
         _ => MetadataPlace::Netatalk,
     };
-    Some(MacStreams { metadata })
+    let resource = match section.value(&RESOURCE).choice().as_str() {
+        "stream" => ResourcePlace::Stream,
+        _ => ResourcePlace::File,
+    };
+    Some(MacStreams { metadata, resource })
 }
 
 /// Returns the characters that are stored as themselves, if the share asks for that.

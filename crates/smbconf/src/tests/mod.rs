@@ -231,7 +231,7 @@ fn streams_exist_unless_vfs_objects_omits_their_module() {
         ("", "", samba.clone()),
         ("", "vfs objects = acl_xattr", None),
         ("", "vfs objects =", None),
-        ("", "vfs objects = fruit streams_xattr:2", samba.clone()),
+        ("", "vfs objects = catia streams_xattr:2", samba.clone()),
         ("vfs objects = acl_xattr", "", None),
         ("vfs objects = acl_xattr", "vfs objects = acl_xattr Streams_XAttr", samba),
         ("streams_xattr:store_stream_type = no", "streams_xattr:prefix = user.", layout("user.", false)),

@@ -132,15 +132,33 @@ fn the_extensions_for_macs_are_on_as_a_whole_or_off() {
     for off in [
         String::new(),
         format!("{fruit}frevo:mac = no"),
-        "vfs objects = fruit streams_xattr".to_owned(),
+        "vfs objects = fruit streams_xattr\nfruit:resource = xattr".to_owned(),
         "vfs objects = fruit\nfruit:resource = stream".to_owned(),
         "vfs objects = streams_xattr\nfruit:resource = stream".to_owned(),
     ] {
         assert_eq!(loaded(&off), None, "{off}");
     }
+    assert!(loaded("vfs objects = fruit streams_xattr").is_some(), "resource forks may be in files");
     let backups = loaded(&format!("{fruit}fruit:time machine = yes\nfruit:time machine max size = 1T"));
     let backups = backups.expect("it is on");
     assert_eq!((backups.time_machine, backups.time_machine_max_size), (true, Some(1 << 40)));
+}
+
+#[test]
+fn appledouble_files_are_hidden_where_resource_forks_are_in_them() {
+    for (lines, hidden) in [
+        ("", true),
+        ("fruit:resource = file", true),
+        ("fruit:ressource = file\nveto files = /x/", true),
+        ("fruit:resource = file\nfruit:veto_appledouble = no", false),
+        ("fruit:resource = stream", false),
+        ("frevo:mac = no", false),
+    ] {
+        let text = format!("[x]\npath = @DIR@/x\nvfs objects = fruit streams_xattr\n{lines}\n");
+        let loaded = load_files(&[("smb.conf", &text)]).0.expect("it loads");
+        let names = &loaded.policy.shares["x"].names.veto_files;
+        assert_eq!(names.iter().any(|name| name == "._*"), hidden, "{lines}");
+    }
 }
 
 #[test]

@@ -28,9 +28,9 @@ use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::state::Server;
 use crate::state::abandoned::What;
-use crate::streams::{Stream, StreamNode};
+use crate::streams::{Stream, StreamNode, beside};
 use crate::tree::Disk;
-use crate::vfs::{Access, Extent, FileId, Kind, Lookup, Node};
+use crate::vfs::{Access, Extent, FileId, Kind, Lookup, Metadata, Node};
 
 const READING: u32 = AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0;
 const WRITING: u32 = AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0;
@@ -120,9 +120,9 @@ fn of_base(parameters: &Parameters) -> Parameters {
 }
 
 /// Returns the stream, whether it exists or not.
-fn stream_of(server: &Server, disk: &Disk, file: FileId, stream: &str) -> Result<Arc<Stream>> {
+fn stream_of(server: &Server, disk: &Disk, file: &Metadata, name: &Arc<OpenName>, stream: &str) -> Result<Arc<Stream>> {
     let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::OBJECT_NAME_INVALID))?;
-    Ok(server.opens.streams.stream(disk, layout, file, stream))
+    Ok(server.opens.streams.stream(disk, layout, (file.id, beside::at(name, file.kind)), stream))
 }
 
 fn new_base(request: &Request<'_>, disk: &Disk, stream: &str, parameters: &Parameters, made: Opened) -> Result<Base> {
@@ -131,7 +131,7 @@ fn new_base(request: &Request<'_>, disk: &Disk, stream: &str, parameters: &Param
     let path = made.name.path.lock().clone();
     let found =
         ExistingFile { path, node: made.node, metadata: made.metadata, removals: server.opens.files.removals() };
-    let stream = stream_of(server, disk, found.metadata.id, stream)?;
+    let stream = stream_of(server, disk, &found.metadata, &made.name, stream)?;
     Ok(Base { found, stream, entered: made.entered, name: made.name, granted, made: true })
 }
 
@@ -157,7 +157,8 @@ async fn open_base(
         Kind::Special => return Err(Error::because(Status::ACCESS_DENIED, "not a regular file")),
     }
     let id = found.metadata.id;
-    let stream = stream_of(server, disk, id, stream)?;
+    let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
+    let stream = stream_of(server, disk, &found.metadata, &name, stream)?;
     let exists = stream.exists(&found.node, &disk.op).await?;
     if let Some(wait) = server.opens.files.replacement_wait(stream.id, server.environment.uptime()) {
         return oplock_break::wait(request, reply, stream.id, wait).await.map(|()| None);
@@ -170,7 +171,6 @@ async fn open_base(
     check_attributes(disk, parameters, &found, exists)?;
     let granted = grant(disk, parameters, &found, exists).await?;
     let open_id = server.next_open_id();
-    let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
     let mode = ShareMode { access: AccessMask(0), share: EVERYTHING };
     let opening = Opening::new(AccessMask(0), false, None, server.environment.uptime());
     match server.opens.files.open(id, open_id, mode, &name, found.removals, opening) {

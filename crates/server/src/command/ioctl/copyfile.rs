@@ -15,6 +15,7 @@ use crate::files::{self, ShareMode};
 use crate::request::Reply;
 use crate::state::connection::Pending;
 use crate::state::open::{FileOpen, Open};
+use crate::streams::beside::at;
 use crate::streams::{self, Stream, StreamNode};
 use crate::vfs::{self, Access, Extent, FileId, Node};
 use crate::yielding::Work;
@@ -131,15 +132,16 @@ async fn pairs<'a>(
     let server = &control.request.connection.server;
     let files = &server.opens.files;
     let mut work = Work::new();
-    for stored in streams::list(&from.node, &from.op, read).await? {
+    for stored in streams::list_all(&from.node, &from.op, read, from.kind).await? {
         work.spend(STREAM).await;
-        let stream = server.opens.streams.stream(of_source, read, from.file, &stored.name);
+        let stream = server.opens.streams.stream(of_source, read, (from.file, at(&from.name, from.kind)), &stored.name);
         // Finder info that is not valid does not exist.
         if !stream.exists(&from.node, &from.op).await? {
             continue;
         }
         let size = stream.metadata(&from.node).await?.size;
-        let copy = server.opens.streams.stream(disk, written, target.file, &stored.name);
+        let place = (target.file, at(&target.name, target.kind));
+        let copy = server.opens.streams.stream(disk, written, place, &stored.name);
         // Local programs may have stored two streams whose names differ only in case.
         if pairs.iter().any(|pair: &Pair<'_>| pair.written.id == copy.id) {
             continue;

@@ -13,6 +13,7 @@ use parking_lot::Mutex as Cell;
 use proto::mac::afp_info::AfpInfo;
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 
+use super::beside::Beside;
 use super::layout::{self, LARGEST_INLINE, Stored};
 use super::mac::{self, NETATALK, Role};
 use super::store::{Sidecar, Store};
@@ -29,6 +30,8 @@ pub(crate) struct Stream {
     pub(crate) id: FileId,
     layout: Layout,
     role: Role,
+    /// The AppleDouble file in which a resource fork is stored.
+    beside: Option<Beside>,
     store: Arc<Store>,
     shared: Arc<Shared>,
 }
@@ -61,6 +64,8 @@ enum StreamLocation {
     Nowhere,
     /// In the value of this attribute.
     Inline(String),
+    /// In the AppleDouble file.
+    Beside,
     /// In the store, named by this attribute.
     Store(String, Sidecar),
     /// Not available: the store does not have the file that the attribute names. The stream can only be discarded.
@@ -105,12 +110,12 @@ impl Drop for Shared {
 
 impl Stream {
     /// Returns the stream as shares of the `layout` see it.
-    pub(super) fn of(shared: Arc<Shared>, name: &str, layout: &Layout) -> Stream {
+    pub(super) fn of(shared: Arc<Shared>, name: &str, layout: &Layout, beside: Option<Beside>) -> Stream {
         let (role, store) = (Role::of(layout, name), Arc::clone(&shared.store));
         if role != Role::Plain {
             shared.is_fleeting.store(true, Ordering::Relaxed);
         }
-        Stream { id: shared.id, layout: layout.clone(), role, store, shared }
+        Stream { id: shared.id, layout: layout.clone(), role, beside, store, shared }
     }
 
     /// Locks the location. It is looked up again if a share with another layout has used it meanwhile.
@@ -147,7 +152,10 @@ impl Stream {
     pub(crate) async fn exists(&self, file: &Arc<dyn Node>, op: &Op) -> Result<bool> {
         let mut place = self.lock(file).await?;
         self.find(&mut place, file, op).await?;
-        Ok(!matches!(*place, StreamLocation::Nowhere | StreamLocation::Removed))
+        match &*place {
+            StreamLocation::Beside => Ok(self.length_beside().await? > 0),
+            at => Ok(!matches!(at, StreamLocation::Nowhere | StreamLocation::Removed)),
+        }
     }
 
     /// Creates the stream, empty. `false` if it exists already. A stream of a Mac exists when it is first written.
@@ -238,12 +246,18 @@ impl Stream {
     /// Records the location of the content, taken from a listing of the file's streams.
     pub(crate) async fn is_at(&self, file: &Arc<dyn Node>, stored: &Stored) -> Result<()> {
         let mut place = self.lock(file).await?;
-        if matches!(*place, StreamLocation::Nowhere) { self.settle(&mut place, file, stored).await } else { Ok(()) }
+        if !matches!(*place, StreamLocation::Nowhere) || self.find_beside(&mut place).await? {
+            return Ok(());
+        }
+        self.settle(&mut place, file, stored).await
     }
 
     /// Looks up the location of the content, if it is not known.
     async fn find(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
         if !matches!(*place, StreamLocation::Nowhere) {
+            return Ok(());
+        }
+        if self.find_beside(place).await? {
             return Ok(());
         }
         match self.stored(file, op).await? {
@@ -315,6 +329,10 @@ impl Stream {
                 (metadata.size, metadata.allocated)
             }
             StreamLocation::Own(_) => (of_file.size, of_file.allocated),
+            StreamLocation::Beside => {
+                let size = self.length_beside().await?;
+                (size, allocated(size))
+            }
             StreamLocation::Nowhere if self.role == Role::Info => (AfpInfo::SIZE as u64, 0),
             StreamLocation::Nowhere | StreamLocation::Lost(_) | StreamLocation::Removed => (0, 0),
         };
@@ -338,6 +356,10 @@ impl Stream {
                 return sidecar.node.read(self.store.own(), read).await;
             }
             StreamLocation::Own(node) => return node.read(op, read).await,
+            StreamLocation::Beside => match &self.beside {
+                Some(beside) => return beside.read(read).await,
+                None => Err(Errno::STALE),
+            },
             StreamLocation::Lost(_) => Err(Errno::IO),
             StreamLocation::Nowhere if self.role == Role::Info => Ok(mac::no_info()),
             StreamLocation::Nowhere if self.is_fleeting() => Ok(Vec::new()),
@@ -367,6 +389,10 @@ impl Stream {
         let end = offset.checked_add(data.len() as u64).ok_or(Errno::FBIG)?;
         if self.role == Role::Info {
             return self.write_info(&mut place, file, op, offset, data, through).await;
+        }
+        if let Some(beside) = &self.beside {
+            self.move_beside(&mut place, beside, file, op).await?;
+            return beside.write(file, offset, data, through).await;
         }
         if self.is_fleeting() && matches!(*place, StreamLocation::Nowhere) {
             self.store_new(&mut place, file, op).await?;
@@ -404,10 +430,14 @@ impl Stream {
             // Its size is fixed.
             Role::Info => return Ok(()),
             Role::Fork if size == 0 => return self.vanish(&mut place, file, op).await,
-            _ if self.is_fleeting() && matches!(*place, StreamLocation::Nowhere) => {
+            _ if self.beside.is_none() && self.is_fleeting() && matches!(*place, StreamLocation::Nowhere) => {
                 self.store_new(&mut place, file, op).await?;
             }
             Role::Fork | Role::Plain => {}
+        }
+        if let Some(beside) = &self.beside {
+            self.move_beside(&mut place, beside, file, op).await?;
+            return beside.set_size(file, size).await;
         }
         if let StreamLocation::Inline(attribute) = &*place {
             let attribute = attribute.clone();
@@ -458,6 +488,7 @@ impl Stream {
                 sidecar.node.set_extent(self.store.own(), Extent::Zero { offset, length }).await
             }
             StreamLocation::Own(node) => node.set_extent(op, Extent::Zero { offset, length }).await,
+            StreamLocation::Beside => self.beside()?.zero(offset, length).await,
             StreamLocation::Lost(_) => Err(Errno::IO),
             StreamLocation::Nowhere | StreamLocation::Removed => Err(Errno::STALE),
         }
@@ -467,6 +498,10 @@ impl Stream {
     pub(super) async fn flush(&self, file: &Arc<dyn Node>, op: &Op) -> Result<()> {
         let node = match &*self.lock(file).await? {
             StreamLocation::Store(_, sidecar) => Some(Arc::clone(&sidecar.node)),
+            StreamLocation::Beside => {
+                self.beside()?.flush().await?;
+                None
+            }
             _ => None,
         };
         if let Some(node) = node {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::{Stream, StreamLocation, Target, inline};
 use crate::policy::stream_layout::Layout;
+use crate::streams::beside::Beside;
 use crate::streams::layout::{self, Stored};
 use crate::streams::list;
 use crate::streams::mac::{self, NETATALK, Role, Written};
 use crate::streams::store::{Sidecar, copy_content};
-use crate::vfs::{Errno, Extent, Node, Op, Payload, Result, SetXattr};
+use crate::vfs::{Errno, Extent, Node, Op, Payload, Result, SetXattr, read_into};
 
 impl Stream {
     /// Sets the attribute to `content`. If it does not fit, moves the content `before` the change to the store and
@@ -60,7 +61,9 @@ impl Stream {
         let former = match &*place {
             StreamLocation::Inline(former) => Some(former.clone()).filter(|former| *former != home),
             StreamLocation::Nowhere | StreamLocation::Store(..) => None,
-            StreamLocation::Lost(_) | StreamLocation::Own(_) | StreamLocation::Removed => return Err(Errno::STALE),
+            StreamLocation::Beside | StreamLocation::Lost(_) | StreamLocation::Own(_) | StreamLocation::Removed => {
+                return Err(Errno::STALE);
+            }
         };
         if !matches!(place, StreamLocation::Store(..))
             && self.put(place, file, op, home.clone(), &content, &before).await?
@@ -87,6 +90,69 @@ impl Stream {
         }
         self.remove_from(place, file, op).await?;
         *place = StreamLocation::Nowhere;
+        Ok(())
+    }
+
+    /// Returns the AppleDouble file, in which the content was found.
+    pub(super) fn beside(&self) -> Result<&Beside> {
+        self.beside.as_ref().ok_or(Errno::STALE)
+    }
+
+    /// Returns the length of the resource fork in the AppleDouble file.
+    pub(super) async fn length_beside(&self) -> Result<u64> {
+        match &self.beside {
+            Some(beside) => beside.length().await,
+            None => Ok(0),
+        }
+    }
+
+    /// Returns whether the content is in the AppleDouble file. It counts if there are attributes as well, because it is
+    /// where the share stores resource forks.
+    pub(super) async fn find_beside(&self, place: &mut StreamLocation) -> Result<bool> {
+        let found = self.length_beside().await? > 0;
+        if found {
+            *place = StreamLocation::Beside;
+        }
+        Ok(found)
+    }
+
+    /// Called before a change of a resource fork: moves one that is stored as another stream to the AppleDouble file.
+    /// A crash leaves it where it was, or in both places.
+    pub(super) async fn move_beside(
+        &self,
+        place: &mut StreamLocation,
+        beside: &Beside,
+        file: &Arc<dyn Node>,
+        op: &Op,
+    ) -> Result<()> {
+        self.find(place, file, op).await?;
+        match &*place {
+            StreamLocation::Beside => return Ok(()),
+            StreamLocation::Nowhere => {}
+            StreamLocation::Inline(attribute) => {
+                let content = &inline(file, op, attribute).await?;
+                let part = |offset: u64, length: usize| async move {
+                    Ok(content
+                        .get(offset as usize..)
+                        .map_or(Vec::new(), |rest| rest[..length.min(rest.len())].to_vec()))
+                };
+                beside.fill(file, content.len() as u64, part).await?;
+                self.remove_from(place, file, op).await?;
+            }
+            StreamLocation::Store(_, sidecar) => {
+                let (node, own) = (&sidecar.node, self.store.own());
+                let part = |offset: u64, length: usize| async move {
+                    let (mut bytes, count) = read_into(node, own, offset, vec![0; length], 0).await;
+                    bytes.truncate(count?);
+                    Ok(bytes)
+                };
+                beside.fill(file, node.metadata(own).await?.size, part).await?;
+                self.remove_from(place, file, op).await?;
+            }
+            StreamLocation::Lost(_) => return Err(Errno::IO),
+            StreamLocation::Own(_) | StreamLocation::Removed => return Err(Errno::STALE),
+        }
+        *place = StreamLocation::Beside;
         Ok(())
     }
 
@@ -212,6 +278,16 @@ impl Stream {
                     done => done,
                 }
             }
+            StreamLocation::Beside => {
+                self.beside()?.set_size(file, 0).await?;
+                // Otherwise a former content would be shown again.
+                if let Some(former) = self.stored(file, op).await? {
+                    let mut at = StreamLocation::Nowhere;
+                    self.settle(&mut at, file, &former).await?;
+                    return Box::pin(self.remove_from(&mut at, file, op)).await;
+                }
+                Ok(())
+            }
             StreamLocation::Inline(attribute) => match file.set_xattr(op, attribute, None, SetXattr::Any).await {
                 Err(Errno::NODATA) => Ok(()),
                 done => done,
@@ -278,9 +354,11 @@ impl Stream {
                 let Sidecar { name, node, owned } = sidecar;
                 StreamLocation::Store(new, Sidecar { name: name.clone(), node: Arc::clone(node), owned: *owned })
             }
-            StreamLocation::Nowhere | StreamLocation::Own(_) | StreamLocation::Lost(_) | StreamLocation::Removed => {
-                return Err(Errno::STALE);
-            }
+            StreamLocation::Beside
+            | StreamLocation::Nowhere
+            | StreamLocation::Own(_)
+            | StreamLocation::Lost(_)
+            | StreamLocation::Removed => return Err(Errno::STALE),
         };
         *place = renamed;
         *self.shared.name.lock() = Some(name.into());
@@ -301,9 +379,11 @@ impl Stream {
                 node.write(op, 0, content.into(), false).await
             }
             StreamLocation::Store(_, sidecar) => copy_content(op, &sidecar.node, &node).await,
-            StreamLocation::Nowhere | StreamLocation::Own(_) | StreamLocation::Lost(_) | StreamLocation::Removed => {
-                Err(Errno::STALE)
-            }
+            StreamLocation::Beside
+            | StreamLocation::Nowhere
+            | StreamLocation::Own(_)
+            | StreamLocation::Lost(_)
+            | StreamLocation::Removed => Err(Errno::STALE),
         };
         if let Err(errno) = copied {
             node.set_extent(op, Extent::Size(0)).await?;

@@ -1,0 +1,407 @@
+//! Resource forks in AppleDouble files (`fruit:resource = file`): that of `name` is a part of the file `._name` beside
+//! it, as Samba, Netatalk and macOS store it.
+//!
+//! Such a file is opened as the user, by its name, and a symbolic link of that name is not followed. A file that is not
+//! AppleDouble data is neither shown nor changed. In one that macOS wrote, Finder info and attributes before the fork
+//! stay as they are.
+//!
+//! The header is read again before each operation, because other programs may change it. It never says that there is
+//! more than what has been written: a fork that grows is written first, and one that shrinks is cut afterwards.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto::mac::apple_double::{self, AppleDouble, Entry, LONGEST_HEAD};
+use tokio::sync::Mutex;
+
+use crate::tree::Disk;
+use crate::vfs::{
+    Access, Case, Content, Create, Errno, Extent, FileId, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op,
+    Payload, ReadReply, ReadRequest, RelPath, RenameRequest, Replace, Result, SERVER, SetMetadata, SymlinkPolicy, Vfs,
+    read_into,
+};
+
+/// The first letters of the names of AppleDouble files.
+pub(crate) const PREFIX: &[u8] = b"._";
+
+const READ: Access = Access { read: true, write: false };
+const BOTH: Access = Access { read: true, write: true };
+/// The number of bytes copied at once.
+const COPY: usize = 1 << 20;
+
+/// The current path of an open file.
+pub(crate) trait Located: Send + Sync {
+    /// Returns it.
+    fn path(&self) -> RelPath;
+}
+
+impl Located for RelPath {
+    fn path(&self) -> RelPath {
+        self.clone()
+    }
+}
+
+/// Returns the path of an open file of this kind, if its resource fork may be in an AppleDouble file.
+pub(crate) fn at<T: Located + 'static>(name: &Arc<T>, kind: Kind) -> Option<Arc<dyn Located>> {
+    (kind == Kind::File).then(|| Arc::clone(name) as Arc<dyn Located>)
+}
+
+/// Returns the path of the AppleDouble file of the file `path`; `None` if the name would be too long.
+pub(crate) fn path_of(path: &RelPath) -> Option<RelPath> {
+    let name = path.name()?;
+    path.parent()?.join(&[PREFIX, name].concat())
+}
+
+/// The AppleDouble file of an open file.
+pub(crate) struct Beside {
+    vfs: Arc<dyn Vfs>,
+    at: Arc<dyn Located>,
+    links: SymlinkPolicy,
+    /// The user.
+    op: Op,
+    opened: Mutex<Option<Opened>>,
+}
+
+/// A handle to an AppleDouble file.
+struct Opened {
+    node: Arc<dyn Node>,
+    writes: bool,
+}
+
+/// An AppleDouble file, as it is now.
+struct Double {
+    node: Arc<dyn Node>,
+    size: u64,
+    double: AppleDouble,
+}
+
+impl Double {
+    fn fork(&self) -> Option<Entry> {
+        self.double.entry(apple_double::id::RESOURCE_FORK)
+    }
+
+    /// Returns the fork, and where its length is, if it may be changed.
+    fn changed_fork(&self) -> Result<(Entry, u64)> {
+        self.double.last_fork().ok_or(Errno::IO)
+    }
+}
+
+impl Beside {
+    /// Returns the AppleDouble file of the file at `at`, which need not exist; `None` if its name would be too long.
+    pub(super) fn new(disk: &Disk, at: Arc<dyn Located>) -> Option<Beside> {
+        path_of(&at.path())?;
+        let links = disk.share.links().to_last();
+        Some(Beside { vfs: Arc::clone(&disk.vfs), at, links, op: disk.op.clone(), opened: Mutex::default() })
+    }
+
+    /// Returns a handle to the file; `None` if there is none.
+    async fn node(&self, access: Access) -> Result<Option<(Arc<dyn Node>, u64)>> {
+        let mut opened = self.opened.lock().await;
+        if let Some(known) = opened.as_ref().filter(|known| known.writes || !access.write) {
+            let metadata = known.node.metadata(&self.op).await?;
+            // Another program may have removed or replaced it.
+            if metadata.links > 0 {
+                return Ok(Some((Arc::clone(&known.node), metadata.size)));
+            }
+        }
+        *opened = None;
+        let path = path_of(&self.at.path()).ok_or(Errno::NAMETOOLONG)?;
+        let Some((found, metadata)) = look_up(&*self.vfs, &self.op, &path, self.links).await? else { return Ok(None) };
+        let node = found.open(&self.op, access).await?;
+        *opened = Some(Opened { node: Arc::clone(&node), writes: access.write });
+        Ok(Some((node, metadata.size)))
+    }
+
+    /// Returns the file; `None` if there is none, or an empty one, as after a crash.
+    async fn double(&self, access: Access) -> Result<Option<Double>> {
+        match self.node(access).await? {
+            Some((node, size)) if size > 0 => {
+                let double = AppleDouble::decode(&head(&node, &self.op).await?, size).map_err(|_| Errno::IO)?;
+                Ok(Some(Double { node, size, double }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the length of the fork; zero if there is none, or if the file is not AppleDouble data.
+    pub(super) async fn length(&self) -> Result<u64> {
+        match self.double(READ).await {
+            Ok(double) => Ok(double.and_then(|double| double.fork()).map_or(0, |fork| fork.length as u64)),
+            Err(Errno::IO) => Ok(0),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Reads from the fork as [`Node::read`] does.
+    pub(super) async fn read(&self, read: ReadRequest) -> ReadReply {
+        let double = match self.double(READ).await {
+            Ok(double) => double,
+            Err(errno) => return (read.buffer, Err(errno)),
+        };
+        let ReadRequest { offset, mut buffer, filled, .. } = read;
+        let Some((node, fork)) = double.and_then(|double| double.fork().map(|fork| (double.node, fork))) else {
+            return (buffer, Ok(Content::Buffer(0)));
+        };
+        let length = (fork.length as u64).saturating_sub(offset).min(buffer.len().saturating_sub(filled) as u64);
+        if length == 0 {
+            return (buffer, Ok(Content::Buffer(0)));
+        }
+        // The buffer may be longer than what is left of the fork.
+        let whole = buffer.len();
+        buffer.truncate(filled + length as usize);
+        let (mut buffer, count) = read_into(&node, &self.op, fork.offset as u64 + offset, buffer, filled).await;
+        buffer.resize(whole, 0);
+        (buffer, count.map(Content::Buffer))
+    }
+
+    /// Returns the file, which is created if it is missing, with the permissions of the file `base`.
+    async fn made(&self, base: &Arc<dyn Node>) -> Result<Double> {
+        if let Some(double) = self.double(BOTH).await? {
+            return Ok(double);
+        }
+        let node = match self.node(BOTH).await? {
+            Some((empty, _)) => empty,
+            None => self.create(base).await?,
+        };
+        let bytes = apple_double::file();
+        let double = AppleDouble::decode(&bytes, bytes.len() as u64).map_err(|_| Errno::IO)?;
+        node.write(&self.op, 0, Bytes::copy_from_slice(&bytes).into(), false).await?;
+        Ok(Double { node, size: bytes.len() as u64, double })
+    }
+
+    async fn create(&self, base: &Arc<dyn Node>) -> Result<Arc<dyn Node>> {
+        let path = path_of(&self.at.path()).ok_or(Errno::NAMETOOLONG)?;
+        let mode = base.metadata(&self.op).await?.mode & 0o777;
+        let created = self.vfs.create(&self.op, &path, NewFile::new(Create::File(BOTH), mode)).await?;
+        if created.metadata.mode & 0o777 != mode {
+            let set = SetMetadata { mode: Some(mode), ..SetMetadata::default() };
+            if let Err(errno) = created.node.set_metadata(&self.op, set).await {
+                tracing::debug!(?errno, %path, "cannot set the permissions of an AppleDouble file");
+            }
+        }
+        *self.opened.lock().await = Some(Opened { node: Arc::clone(&created.node), writes: true });
+        Ok(created.node)
+    }
+
+    /// Writes all of `data` at `offset` of the fork, and fills a gap after the former end with zeros.
+    pub(super) async fn write(&self, base: &Arc<dyn Node>, offset: u64, data: Payload, through: bool) -> Result<()> {
+        let length = data.len() as u64;
+        if length == 0 {
+            return Ok(());
+        }
+        let end = offset.checked_add(length).ok_or(Errno::FBIG)?;
+        let double = self.made(base).await?;
+        let (fork, at) = double.changed_fork()?;
+        fits(&fork, end)?;
+        self.clear_gap(&double, &fork, offset).await?;
+        double.node.write(&self.op, fork.offset as u64 + offset, data, through).await?;
+        if end > fork.length as u64 {
+            self.set_length(&double.node, at, end, through).await?;
+        }
+        Ok(())
+    }
+
+    /// Clears what the file has between the end of the fork and `offset`.
+    async fn clear_gap(&self, double: &Double, fork: &Entry, offset: u64) -> Result<()> {
+        let end = (fork.offset + fork.length) as u64;
+        let gap = (fork.offset as u64 + offset).min(double.size).saturating_sub(end);
+        if gap > 0 { double.node.set_extent(&self.op, Extent::Zero { offset: end, length: gap }).await } else { Ok(()) }
+    }
+
+    async fn set_length(&self, node: &Arc<dyn Node>, at: u64, length: u64, through: bool) -> Result<()> {
+        let length = u32::try_from(length).map_err(|_| Errno::FBIG)?;
+        node.write(&self.op, at, Bytes::copy_from_slice(&length.to_be_bytes()).into(), through).await
+    }
+
+    /// Truncates or extends the fork. The file stays, as in Samba.
+    pub(super) async fn set_size(&self, base: &Arc<dyn Node>, size: u64) -> Result<()> {
+        let double = match size {
+            0 => match self.double(BOTH).await? {
+                Some(double) => double,
+                None => return Ok(()),
+            },
+            _ => self.made(base).await?,
+        };
+        let (fork, at) = double.changed_fork()?;
+        fits(&fork, size)?;
+        let end = Extent::Size(fork.offset as u64 + size);
+        if size < fork.length as u64 {
+            self.set_length(&double.node, at, size, false).await?;
+            return double.node.set_extent(&self.op, end).await;
+        }
+        self.clear_gap(&double, &fork, size).await?;
+        double.node.set_extent(&self.op, end).await?;
+        self.set_length(&double.node, at, size, false).await
+    }
+
+    /// Fills a range of the fork with zeros.
+    pub(super) async fn zero(&self, offset: u64, length: u64) -> Result<()> {
+        let Some(double) = self.double(BOTH).await? else { return Ok(()) };
+        let Some(fork) = double.fork() else { return Ok(()) };
+        let length = length.min((fork.length as u64).saturating_sub(offset));
+        if length == 0 {
+            return Ok(());
+        }
+        double.node.set_extent(&self.op, Extent::Zero { offset: fork.offset as u64 + offset, length }).await
+    }
+
+    /// Flushes the file to disk.
+    pub(super) async fn flush(&self) -> Result<()> {
+        match self.node(READ).await? {
+            Some((node, _)) => node.flush(&self.op).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the fork a copy of `size` bytes that `read` returns by their offset. The fork has no length before all of
+    /// it is on disk.
+    pub(super) async fn fill<F, R>(&self, base: &Arc<dyn Node>, size: u64, read: F) -> Result<()>
+    where
+        F: Fn(u64, usize) -> R,
+        R: Future<Output = Result<Vec<u8>>>,
+    {
+        let double = self.made(base).await?;
+        let (fork, at) = double.changed_fork()?;
+        fits(&fork, size)?;
+        if fork.length > 0 {
+            return Err(Errno::EXIST);
+        }
+        let mut offset = 0;
+        while offset < size {
+            let part = read(offset, COPY.min((size - offset) as usize)).await?;
+            if part.is_empty() {
+                return Err(Errno::IO);
+            }
+            let length = part.len() as u64;
+            double.node.write(&self.op, fork.offset as u64 + offset, part.into(), false).await?;
+            offset += length;
+        }
+        double.node.flush(&self.op).await?;
+        self.set_length(&double.node, at, size, true).await
+    }
+}
+
+/// Checks whether a fork may be `length` bytes long: its length is a number of 32 bits.
+fn fits(fork: &Entry, length: u64) -> Result<()> {
+    let end = (fork.offset as u64).checked_add(length).ok_or(Errno::FBIG)?;
+    if end > u64::from(u32::MAX) { Err(Errno::FBIG) } else { Ok(()) }
+}
+
+/// Returns the bytes with the header and the table.
+async fn head(node: &Arc<dyn Node>, op: &Op) -> Result<Vec<u8>> {
+    let (mut bytes, count) = read_into(node, op, 0, vec![0; LONGEST_HEAD], 0).await;
+    bytes.truncate(count?);
+    Ok(bytes)
+}
+
+/// Returns the regular file `path`, without following a link of that name.
+async fn look_up(
+    vfs: &dyn Vfs,
+    op: &Op,
+    path: &RelPath,
+    links: SymlinkPolicy,
+) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
+    let options = LookupOptions { case: Case::Sensitive, links: links.to_last(), access: Access::default() };
+    match vfs.lookup(op, path, options).await {
+        Ok(Lookup::Found { node, metadata, .. }) if metadata.kind == Kind::File => Ok(Some((node, metadata))),
+        // Something else has the name: no AppleDouble file can be there.
+        Ok(Lookup::Found { .. }) => Err(Errno::IO),
+        Ok(Lookup::Missing { .. } | Lookup::NoParent) | Err(Errno::NAMETOOLONG) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Returns the AppleDouble file `path`. Whether it is one is verified as the server, because its user need not be able
+/// to read it, and learns nothing.
+async fn existing(disk: &Disk, op: &Op, path: &RelPath) -> Result<Option<FileId>> {
+    let found = match look_up(&*disk.vfs, op, path, disk.share.links()).await {
+        Err(Errno::IO) => None,
+        found => found?,
+    };
+    let Some((node, metadata)) = found else { return Ok(None) };
+    let is_double = metadata.size == 0 || {
+        let node = node.open(&SERVER, READ).await?;
+        apple_double::has_signature(&head(&node, &SERVER).await?)
+    };
+    Ok(is_double.then_some(metadata.id))
+}
+
+/// Whether the share stores resource forks in AppleDouble files.
+pub(crate) fn are_used(disk: &Disk) -> bool {
+    disk.share.streams.as_ref().is_some_and(|layout| layout.has_files_beside())
+}
+
+/// Whether the file `from` has an AppleDouble file that could not follow it to the name `to`, because that is too long.
+pub(crate) async fn is_stuck(disk: &Disk, op: &Op, from: &RelPath, to: &RelPath) -> bool {
+    if !are_used(disk) || path_of(to).is_some() {
+        return false;
+    }
+    let Some(path) = path_of(from) else { return false };
+    !matches!(existing(disk, op, &path).await, Ok(None))
+}
+
+/// Called after the name `path` of a file was removed: removes its AppleDouble file, as the user. Returns the path of
+/// what was removed.
+pub(crate) async fn removed(disk: &Disk, op: &Op, path: &RelPath) -> Option<RelPath> {
+    if !are_used(disk) {
+        return None;
+    }
+    let path = path_of(path)?;
+    let removed = match existing(disk, op, &path).await {
+        Ok(None) => return None,
+        Ok(Some(id)) => disk.vfs.unlink(op, &path, id, Kind::File).await.map(drop),
+        Err(errno) => Err(errno),
+    };
+    if let Err(errno) = removed {
+        tracing::warn!(share = disk.share.name, %path, ?errno, "cannot remove the AppleDouble file of a file that was \
+                                                               removed; remove it, or a new file of that name gets \
+                                                               its resource fork");
+        return None;
+    }
+    Some(path)
+}
+
+/// A file that moved with the file beside it.
+pub(crate) struct Moved {
+    pub(crate) id: FileId,
+    pub(crate) from: RelPath,
+    pub(crate) to: RelPath,
+}
+
+/// Called after a file or directory was renamed: its AppleDouble file follows, as the user. One of a file that had the
+/// new name is replaced or, if `replaced` is set, removed.
+pub(crate) async fn moved(disk: &Disk, op: &Op, from: &RelPath, to: &RelPath, replaced: bool) -> Option<Moved> {
+    if !are_used(disk) {
+        return None;
+    }
+    let (old, new) = path_of(from).zip(path_of(to))?;
+    let id = match existing(disk, op, &old).await {
+        Ok(Some(id)) => id,
+        Ok(None) => {
+            if replaced {
+                removed(disk, op, to).await;
+            }
+            return None;
+        }
+        Err(errno) => {
+            warn(disk, &old, errno);
+            return None;
+        }
+    };
+    let replace = match existing(disk, op, &new).await {
+        Ok(Some(other)) if other != id => Replace::File(other),
+        _ => Replace::Nothing,
+    };
+    match disk.vfs.rename(op, RenameRequest::new(&old, id, &new).replacing(replace)).await {
+        Ok(()) => Some(Moved { id, from: old, to: new }),
+        Err(errno) => {
+            warn(disk, &old, errno);
+            None
+        }
+    }
+}
+
+fn warn(disk: &Disk, path: &RelPath, errno: Errno) {
+    tracing::warn!(share = disk.share.name, %path, ?errno, "an AppleDouble file cannot follow the file that was \
+                                                           renamed; rename it to `._` and the new name");
+}

@@ -1,0 +1,553 @@
+//! Resource forks in AppleDouble files (`fruit:resource = file`), as clients see them through shares of one directory:
+//! `mac` has such files, `stream` has resource forks in streams, and `share` has no extensions and shows all files.
+
+use std::sync::Arc;
+
+use proto::bytes::{Writer, utf16_bytes};
+use proto::fscc::{FileInformationClass as Class, FileRenameInformation, FileStreamInformation};
+use proto::mac::aapl::{Parts, ServerCapabilities, ServerQuery};
+use proto::mac::apple_double;
+use proto::smb2::FileId;
+use proto::smb2::create::{
+    CreateDisposition as Disposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
+};
+use proto::smb2::create_context::CreateContext;
+use proto::smb2::header::Command;
+use proto::smb2::ioctl::{CopyChunkCopy, FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, RequestResumeKeyResponse};
+use proto::smb2::negotiate::SecurityMode;
+use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
+use proto::smb2::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
+use proto::smb2::read::{ReadRequest, ReadResponse};
+use proto::smb2::set_info::SetInfoRequest;
+use proto::smb2::write::WriteRequest;
+use proto::status::Status;
+use server::answer::block_on;
+use server::policy::stream_layout::Layout;
+use server::policy::{MacPolicy, MacStreams, MetadataPlace, ResourcePlace, Share};
+use server::testing::{self, PASSWORD, TestClient, TestServer, status};
+use server::vfs::memory::Options;
+use server::vfs::{
+    Create, ListRequest, Lookup, LookupOptions, NewFile, RelPath, SERVER, SetMetadata, SetXattr, SymlinkPolicy,
+};
+
+const ALL: u32 = 0x001f_01ff;
+const FORK: &str = "user.DosStream.AFP_Resource:$DATA";
+
+fn server() -> TestServer {
+    let options = Options { mode: 0o777, lists: true, ..Options::default() };
+    TestServer::builder()
+        .volume_options(options)
+        .configure(|policy| {
+            policy.mac.offered = true;
+            policy.mac.copyfile = true;
+            for (name, resource) in [("mac", ResourcePlace::File), ("stream", ResourcePlace::Stream)] {
+                let mut share = Share::clone(&policy.shares["share"]);
+                share.name = name.to_owned();
+                share.mac = Some(Arc::new(MacPolicy::default()));
+                let layout = share.streams.take().unwrap_or_default();
+                let mac = MacStreams { metadata: MetadataPlace::Netatalk, resource };
+                share.streams = Some(Layout { mac: Some(mac), ..layout });
+                if resource == ResourcePlace::File {
+                    share.names.veto_files.push("._*".to_owned());
+                }
+                policy.shares.insert(name.into(), share.into());
+            }
+        })
+        .start()
+}
+
+/// A client of one share.
+struct Client {
+    client: TestClient,
+}
+
+impl Client {
+    fn new(server: &TestServer, user: &str, share: &str) -> Client {
+        let mut client = TestClient::new(server);
+        client.negotiate(SecurityMode::SIGNING_ENABLED);
+        assert_eq!(client.log_on(user, PASSWORD, 0), Status::SUCCESS);
+        assert_eq!(client.tree_connect(share), Status::SUCCESS);
+        Client { client }
+    }
+
+    /// Returns a client that has negotiated the extensions.
+    fn mac(server: &TestServer, user: &str, share: &str) -> Client {
+        let mut client = Client::new(server, user, share);
+        let parts = Parts::SERVER_CAPABILITIES;
+        let query = ServerQuery { parts, client: ServerCapabilities::READ_DIR_ATTR };
+        let root = client.create_with("", 0x81, Disposition::OPEN, 0, vec![query.to_context()]);
+        client.client.close(root.expect("the root can be opened"));
+        client
+    }
+
+    fn create_with(
+        &mut self,
+        name: &str,
+        access: u32,
+        disposition: Disposition,
+        options: u32,
+        create_contexts: Vec<CreateContext<'_>>,
+    ) -> Result<FileId, Status> {
+        let name = utf16_bytes(name);
+        let create = CreateRequest {
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: access,
+            share_access: ShareAccess(7),
+            create_disposition: disposition,
+            create_options: CreateOptions(options),
+            name: &name,
+            create_contexts,
+            ..CreateRequest::default()
+        };
+        let response = self.client.request(Command::CREATE, |out| create.encode(out));
+        match status(&response) {
+            Status::SUCCESS => Ok(CreateResponse::decode(&response).expect("a well-formed message").file_id),
+            refused => Err(refused),
+        }
+    }
+
+    #[track_caller]
+    fn open(&mut self, name: &str) -> FileId {
+        let opened = self.create_with(name, ALL, Disposition::OPEN_IF, 0, Vec::new());
+        opened.unwrap_or_else(|status| panic!("{name}: {status:?}"))
+    }
+
+    fn write(&mut self, file_id: FileId, offset: u64, buffer: &[u8]) -> Status {
+        let write = WriteRequest { length: buffer.len() as u32, offset, file_id, buffer, ..WriteRequest::default() };
+        status(&self.client.request(Command::WRITE, |out| write.encode(out)))
+    }
+
+    /// Opens a file or a stream, writes, and closes it.
+    #[track_caller]
+    fn put(&mut self, name: &str, content: &[u8]) {
+        let file = self.open(name);
+        assert_eq!(self.write(file, 0, content), Status::SUCCESS, "{name}");
+        self.client.close(file);
+    }
+
+    fn read(&mut self, file_id: FileId) -> Result<Vec<u8>, Status> {
+        let read = ReadRequest { length: 65_536, offset: 0, file_id, ..ReadRequest::default() };
+        let response = self.client.request(Command::READ, |out| read.encode(out));
+        match status(&response) {
+            Status::END_OF_FILE => Ok(Vec::new()),
+            Status::SUCCESS => Ok(ReadResponse::decode(&response).expect("a well-formed message").buffer.to_vec()),
+            refused => Err(refused),
+        }
+    }
+
+    /// Returns the content of an existing file or stream.
+    fn get(&mut self, name: &str) -> Result<Vec<u8>, Status> {
+        let file = self.create_with(name, 1, Disposition::OPEN, 0, Vec::new())?;
+        let content = self.read(file);
+        self.client.close(file);
+        content
+    }
+
+    fn set(&mut self, file_id: FileId, class: Class, buffer: &[u8]) -> Status {
+        let (info_type, file_info_class) = (InfoType::FILE, class.0);
+        let set = SetInfoRequest { info_type, file_info_class, additional_information: 0, file_id, buffer };
+        status(&self.client.request(Command::SET_INFO, |out| set.encode(out)))
+    }
+
+    fn set_size(&mut self, file_id: FileId, size: u64) -> Status {
+        self.set(file_id, Class::END_OF_FILE, &size.to_le_bytes())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> Status {
+        let file = self.open(from);
+        let name = utf16_bytes(to);
+        let target = FileRenameInformation { replace_if_exists: true, file_name: &name, ..Default::default() };
+        let mut buffer = Vec::new();
+        target.encode(&mut Writer::new(&mut buffer));
+        let renamed = self.set(file, Class::RENAME, &buffer);
+        self.client.close(file);
+        renamed
+    }
+
+    /// Deletes a file or stream.
+    #[track_caller]
+    fn delete(&mut self, name: &str) {
+        let deleted = self.create_with(name, 0x0001_0000, Disposition::OPEN, 0x1000, Vec::new());
+        self.client.close(deleted.expect("it can be deleted"));
+    }
+
+    fn query(&mut self, file_id: FileId, class: Class) -> Vec<u8> {
+        let query = QueryInfoRequest {
+            info_type: InfoType::FILE,
+            file_info_class: class.0,
+            output_buffer_length: 65_536,
+            file_id,
+            ..QueryInfoRequest::default()
+        };
+        let response = self.client.request(Command::QUERY_INFO, |out| query.encode(out));
+        assert_eq!(status(&response), Status::SUCCESS);
+        QueryInfoResponse::decode(&response).expect("a well-formed message").buffer.to_vec()
+    }
+
+    /// Returns the names and sizes of the alternate streams of a file.
+    #[track_caller]
+    fn streams(&mut self, name: &str) -> Vec<(String, u64)> {
+        let file = self.open(name);
+        let buffer = self.query(file, Class::STREAM);
+        self.client.close(file);
+        let text = |name: &[u8]| String::from_utf16(&proto::bytes::utf16_units(name).expect("even")).expect("text");
+        let streams = FileStreamInformation::list(&buffer).map(|stream| stream.expect("a well-formed message"));
+        let names = streams.map(|stream| (text(stream.stream_name), stream.stream_size));
+        let named = names.filter(|(name, _)| name != "::$DATA");
+        named.map(|(name, size)| (name[1..].trim_end_matches(":$DATA").to_owned(), size)).collect()
+    }
+
+    /// Returns the buffer of a listing of the root.
+    fn listing(&mut self, pattern: &str) -> (Status, Vec<u8>) {
+        let root = self.create_with("", 0x81, Disposition::OPEN, 0, Vec::new()).expect("the root can be opened");
+        let pattern = utf16_bytes(pattern);
+        let query = QueryDirectoryRequest {
+            file_information_class: Class::ID_BOTH_DIRECTORY.0,
+            flags: QueryDirectoryFlags(0),
+            file_index: 0,
+            file_id: root,
+            file_name: &pattern,
+            output_buffer_length: 65_536,
+        };
+        let response = self.client.request(Command::QUERY_DIRECTORY, |out| query.encode(out));
+        self.client.close(root);
+        let entries = QueryDirectoryResponse::decode(&response).map(|it| it.buffer.to_vec()).unwrap_or_default();
+        (status(&response), entries)
+    }
+
+    /// Returns the length of the resource fork of an entry of the root, as a listing for Macs shows it.
+    #[track_caller]
+    fn listed(&mut self, name: &str) -> u64 {
+        let (status, entry) = self.listing(name);
+        assert_eq!(status, Status::SUCCESS);
+        u64::from_le_bytes(entry[70..78].try_into().expect("eight bytes"))
+    }
+
+    fn control(&mut self, file_id: FileId, ctl_code: FsctlCode, input: &[u8], space: u32) -> (Status, Vec<u8>) {
+        let flags = IoctlFlags::IS_FSCTL;
+        let request =
+            IoctlRequest { ctl_code, file_id, input, max_output_response: space, flags, ..IoctlRequest::default() };
+        let response = self.client.request(Command::IOCTL, |out| request.encode(out));
+        let output = IoctlResponse::decode(&response).map(|answer| answer.output.to_vec()).unwrap_or_default();
+        (status(&response), output)
+    }
+
+    /// Copies a whole file with its streams to an existing one.
+    fn copy_file(&mut self, from: &str, to: &str) -> Status {
+        let (from, to) = (self.open(from), self.open(to));
+        let (done, key) = self.control(from, FsctlCode::SRV_REQUEST_RESUME_KEY, &[], 32);
+        assert_eq!(done, Status::SUCCESS);
+        let source_key = RequestResumeKeyResponse::decode(&key).expect("a well-formed message").resume_key;
+        let mut input = Vec::new();
+        CopyChunkCopy { source_key, chunks: Vec::new() }.encode(&mut Writer::new(&mut input));
+        let (done, _) = self.control(to, FsctlCode::SRV_COPYCHUNK, &input, 12);
+        self.client.close(from);
+        self.client.close(to);
+        done
+    }
+}
+
+/// Returns the names on disk that begin with a point, except those of the server.
+fn names(server: &TestServer) -> Vec<String> {
+    let root = server.volume.lookup(&testing::root(), &RelPath::root(), LookupOptions::exact(SymlinkPolicy::NONE));
+    let Ok(Lookup::Found { node, .. }) = block_on(root) else { panic!("the root exists") };
+    let page = block_on(node.list(&testing::root(), ListRequest { cursor: 0, count: 100, metadata: false }));
+    let entries = page.expect("root may list").entries;
+    let mut names: Vec<_> = entries.iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect();
+    names.retain(|name| name.starts_with("._"));
+    names.sort();
+    names
+}
+
+fn attribute(server: &TestServer, file: &str, name: &str) -> Option<Vec<u8>> {
+    block_on(testing::volume::node(&server.volume, file).get_xattr(&SERVER, name)).expect("the server may read it")
+}
+
+fn set_attribute(server: &TestServer, file: &str, name: &str, value: &[u8]) {
+    let node = testing::volume::node(&server.volume, file);
+    block_on(node.set_xattr(&SERVER, name, Some(value.to_vec()), SetXattr::Any)).expect("the server may set it");
+}
+
+/// Returns an AppleDouble file as Samba writes it, with this resource fork.
+fn double(fork: &[u8]) -> Vec<u8> {
+    let mut bytes = apple_double::file().to_vec();
+    bytes[34..38].copy_from_slice(&(fork.len() as u32).to_be_bytes());
+    bytes.extend_from_slice(fork);
+    bytes
+}
+
+/// Returns an AppleDouble file as macOS writes it: Finder info, a name that is not understood, and the resource fork.
+fn of_macos(fork: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 5, 0x16, 7, 0, 2, 0, 0];
+    bytes.extend_from_slice(b"Mac OS X        ");
+    bytes.extend_from_slice(&[0, 2]);
+    for number in [9, 50, 100, 2, 150, fork.len() as u32] {
+        bytes.extend_from_slice(&number.to_be_bytes());
+    }
+    bytes.extend_from_slice(&[7; 100]);
+    bytes.extend_from_slice(fork);
+    bytes
+}
+
+#[test]
+fn forks_are_in_appledouble_files() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    mac.put("f", b"content");
+    let fork = mac.open("f:AFP_Resource");
+    assert!(names(&server).is_empty(), "a fork without content has no file");
+    assert_eq!(mac.write(fork, 3, b"fork"), Status::SUCCESS);
+    assert_eq!(mac.read(fork), Ok(b"\0\0\0fork".to_vec()));
+    assert_eq!(plain.get("._f"), Ok(double(b"\0\0\0fork")));
+    assert_eq!(mac.streams("f"), [("AFP_Resource".to_owned(), 7)]);
+    assert_eq!(mac.listed("f"), 7);
+    let standard = mac.query(fork, Class::STANDARD);
+    assert_eq!(standard[..16], [8, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+    // What is cut off does not come back.
+    assert_eq!(mac.set_size(fork, 4), Status::SUCCESS);
+    assert_eq!(mac.set_size(fork, 6), Status::SUCCESS);
+    assert_eq!(plain.get("._f"), Ok(double(b"\0\0\0f\0\0")));
+    assert_eq!(mac.set_size(fork, 0), Status::SUCCESS);
+    assert_eq!(mac.write(fork, 0, b"again"), Status::SUCCESS);
+    mac.client.close(fork);
+    assert_eq!(mac.get("f:AFP_Resource"), Ok(b"again".to_vec()));
+    // As in Samba, an empty file stays where the fork was.
+    let fork = mac.open("f:afp_resource");
+    assert_eq!(mac.set_size(fork, 0), Status::SUCCESS);
+    mac.client.close(fork);
+    assert_eq!(plain.get("._f"), Ok(double(b"")));
+    assert_eq!(mac.get("f:AFP_Resource"), Err(Status::OBJECT_NAME_NOT_FOUND));
+    assert!(mac.streams("f").is_empty());
+    assert_eq!(attribute(&server, "f", FORK), None);
+}
+
+#[test]
+fn large_forks_are_read_and_written() {
+    let server = server();
+    let mut mac = Client::mac(&server, "alice", "mac");
+    let fork = mac.open("f:AFP_Resource");
+    assert_eq!(mac.write(fork, 0, &[1; 65_536]), Status::SUCCESS);
+    assert_eq!(mac.write(fork, 70_000, &[2; 65_536]), Status::SUCCESS);
+    assert_eq!(mac.read(fork), Ok(vec![1; 65_536]));
+    assert_eq!(mac.write(fork, u64::from(u32::MAX), b"far"), Status::DISK_FULL, "the length has 32 bits");
+    mac.client.close(fork);
+    assert_eq!(mac.streams("f"), [("AFP_Resource".to_owned(), 135_536)]);
+}
+
+#[test]
+fn appledouble_files_are_hidden() {
+    let server = server();
+    let mut mac = Client::mac(&server, "alice", "mac");
+    mac.put("f:AFP_Resource", b"fork");
+    assert_eq!(names(&server), ["._f"]);
+    assert_eq!(mac.listing("._*").0, Status::NO_SUCH_FILE);
+    assert_eq!(mac.get("._f"), Err(Status::OBJECT_NAME_NOT_FOUND));
+    assert!(mac.create_with("._new", ALL, Disposition::CREATE, 0, Vec::new()).is_err());
+    assert_eq!(mac.rename("f", "._g"), Status::ACCESS_DENIED);
+}
+
+#[test]
+fn the_file_follows_its_file() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    mac.put("a:AFP_Resource", b"of a");
+    assert_eq!(mac.rename("a", "b"), Status::SUCCESS);
+    assert_eq!(names(&server), ["._b"]);
+    server.create_locally("dir", NewFile::new(Create::Directory, 0o777));
+    assert_eq!(mac.rename("b", r"dir\B"), Status::SUCCESS);
+    assert_eq!(mac.get(r"dir\b:AFP_Resource"), Ok(b"of a".to_vec()));
+    assert_eq!(plain.get(r"dir\._B"), Ok(double(b"of a")));
+    // A change of case only.
+    assert_eq!(mac.rename(r"dir\b", r"dir\b"), Status::SUCCESS);
+    assert_eq!(plain.get(r"dir\._b"), Ok(double(b"of a")));
+    assert_eq!(mac.rename(r"dir\b", "a"), Status::SUCCESS);
+    // The fork of a file that is replaced goes with it, whether or not another one takes its place.
+    mac.put("c:AFP_Resource", b"of c");
+    assert_eq!(mac.rename("a", "c"), Status::SUCCESS);
+    assert_eq!(mac.get("c:AFP_Resource"), Ok(b"of a".to_vec()));
+    mac.put("plain", b"content");
+    assert_eq!(mac.rename("plain", "c"), Status::SUCCESS);
+    assert_eq!(mac.get("c:AFP_Resource"), Err(Status::OBJECT_NAME_NOT_FOUND));
+    assert!(names(&server).is_empty());
+    mac.put("c:AFP_Resource", b"of c");
+    // A resource fork cannot be deleted, but it goes with its file.
+    mac.delete("c:AFP_Resource");
+    assert_eq!(mac.get("c:AFP_Resource"), Ok(b"of c".to_vec()));
+    mac.delete("c");
+    assert!(names(&server).is_empty());
+    assert_eq!(mac.get("c"), Err(Status::OBJECT_NAME_NOT_FOUND));
+}
+
+#[test]
+fn content_that_is_replaced_keeps_the_fork() {
+    let server = server();
+    let mut mac = Client::mac(&server, "alice", "mac");
+    mac.put("f:AFP_Resource", b"fork");
+    for disposition in [Disposition::OVERWRITE_IF, Disposition::SUPERSEDE] {
+        let file = mac.create_with("f", ALL, disposition, 0, Vec::new()).expect("it is replaced");
+        mac.client.close(file);
+        assert_eq!(mac.get("f:AFP_Resource"), Ok(b"fork".to_vec()));
+    }
+    let fork = mac.create_with("f:AFP_Resource", ALL, Disposition::OVERWRITE, 0, Vec::new()).expect("it is replaced");
+    assert_eq!(mac.read(fork), Ok(Vec::new()));
+    mac.client.close(fork);
+}
+
+#[test]
+fn former_forks_move_with_the_next_change() {
+    for length in [100, 100_000] {
+        let server = server();
+        let (mut mac, mut stream) = (Client::mac(&server, "alice", "mac"), Client::mac(&server, "alice", "stream"));
+        let content = vec![5; length];
+        let fork = stream.open("f:AFP_Resource");
+        for (at, part) in content.chunks(50_000).enumerate() {
+            assert_eq!(stream.write(fork, 50_000 * at as u64, part), Status::SUCCESS);
+        }
+        stream.client.close(fork);
+        assert_eq!(mac.streams("f"), [("AFP_Resource".to_owned(), length as u64)]);
+        assert_eq!(mac.listed("f"), length as u64);
+        assert!(names(&server).is_empty(), "reading moves nothing");
+        mac.put("f:AFP_Resource", b"new");
+        assert_eq!(names(&server), ["._f"]);
+        let moved = [b"new", &content[3..]].concat();
+        assert_eq!(mac.get("f:AFP_Resource").map(|all| all.len()), Ok(length.min(65_536)));
+        assert!(moved.starts_with(&mac.get("f:AFP_Resource").expect("it can be read")));
+        assert_eq!(mac.streams("f"), [("AFP_Resource".to_owned(), length as u64)]);
+        assert!(stream.streams("f").is_empty(), "the former one is gone");
+        // One that is left over does not come back.
+        set_attribute(&server, "f", FORK, b"former\0");
+        assert_eq!(mac.streams("f"), [("AFP_Resource".to_owned(), length as u64)]);
+        let fork = mac.open("f:AFP_Resource");
+        assert_eq!(mac.set_size(fork, 0), Status::SUCCESS);
+        mac.client.close(fork);
+        assert!(mac.streams("f").is_empty());
+        assert_eq!(attribute(&server, "f", FORK), None);
+    }
+}
+
+#[test]
+fn what_macos_wrote_is_kept() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    plain.put("f", b"content");
+    plain.put("._f", &of_macos(b"fork"));
+    assert_eq!(mac.get("f:AFP_Resource"), Ok(b"fork".to_vec()));
+    assert_eq!(mac.listed("f"), 4);
+    let fork = mac.open("f:AFP_Resource");
+    assert_eq!(mac.write(fork, 4, b" and more"), Status::SUCCESS);
+    mac.client.close(fork);
+    assert_eq!(plain.get("._f"), Ok(of_macos(b"fork and more")));
+}
+
+#[test]
+fn files_that_are_not_understood_are_not_touched() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    // Bytes behind the fork that belong to another part.
+    let mut behind = of_macos(b"fork");
+    (behind[29], behind[41]) = (2, 9);
+    let mut cut = of_macos(b"fork");
+    cut.truncate(152);
+    for other in [b"text of a user".to_vec(), behind, cut] {
+        plain.put("f", b"content");
+        plain.put("._f", &other);
+        let fork = mac.open("f:AFP_Resource");
+        assert_ne!(mac.write(fork, 0, b"new"), Status::SUCCESS);
+        mac.client.close(fork);
+        assert_eq!(plain.get("._f"), Ok(other.clone()));
+        plain.delete("._f");
+    }
+    plain.put("._f", b"text of a user");
+    assert!(mac.streams("f").is_empty());
+    assert_eq!(mac.rename("f", "g"), Status::SUCCESS);
+    mac.delete("g");
+    assert_eq!(plain.get("._f"), Ok(b"text of a user".to_vec()));
+}
+
+#[test]
+fn a_link_in_place_of_the_file_is_not_followed() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    plain.put("secret", &double(b"secret"));
+    plain.put("f", b"content");
+    server.create_locally("._f", NewFile::symlink(b"secret", None));
+    assert!(mac.streams("f").is_empty());
+    assert_eq!(mac.listed("f"), 0);
+    let fork = mac.create_with("f:AFP_Resource", ALL, Disposition::OPEN_IF, 0, Vec::new());
+    if let Ok(fork) = fork {
+        assert_ne!(mac.write(fork, 0, b"new"), Status::SUCCESS);
+        mac.client.close(fork);
+    }
+    mac.delete("f");
+    assert_eq!(plain.get("secret"), Ok(double(b"secret")));
+    assert_eq!(names(&server), ["._f"]);
+}
+
+#[test]
+fn the_rights_of_the_user_decide() {
+    let server = server();
+    let (mut alice, mut bob) = (Client::mac(&server, "alice", "mac"), Client::mac(&server, "bob", "mac"));
+    alice.put("f", b"content");
+    let set_mode = |name: &str, mode: u32| {
+        let node = testing::volume::node(&server.volume, name);
+        let set = SetMetadata { mode: Some(mode), ..Default::default() };
+        block_on(node.set_metadata(&SERVER, set)).expect("the server may set it");
+    };
+    set_mode("f", 0o644);
+    alice.put("f:AFP_Resource", b"fork");
+    let node = testing::volume::node(&server.volume, "._f");
+    assert_eq!(block_on(node.metadata(&SERVER)).expect("it exists").mode & 0o777, 0o644);
+    assert_eq!(bob.get("f:AFP_Resource"), Ok(b"fork".to_vec()));
+    assert!(bob.create_with("f:AFP_Resource", 2, Disposition::OPEN, 0, Vec::new()).is_err());
+    set_mode("._f", 0o600);
+    assert_eq!(bob.get("f:AFP_Resource"), Err(Status::ACCESS_DENIED));
+    assert_eq!(bob.listed("f"), 0);
+    let file = bob.create_with("f", 0x81, Disposition::OPEN, 0, Vec::new()).expect("it can be read");
+    assert_eq!(FileStreamInformation::list(&bob.query(file, Class::STREAM)).count(), 1);
+    bob.client.close(file);
+    assert_eq!(alice.get("f:AFP_Resource"), Ok(b"fork".to_vec()));
+}
+
+#[test]
+fn long_names_have_their_forks_in_streams() {
+    let server = server();
+    let mut mac = Client::mac(&server, "alice", "mac");
+    let (long, fits) = ("n".repeat(254), "n".repeat(253));
+    mac.put(&format!("{long}:AFP_Resource"), b"fork");
+    assert!(names(&server).is_empty());
+    assert_eq!(mac.get(&format!("{long}:AFP_Resource")), Ok(b"fork".to_vec()));
+    assert_eq!(mac.rename(&long, &fits), Status::SUCCESS);
+    mac.put(&format!("{fits}:AFP_Resource"), b"FORK");
+    assert_eq!(names(&server).len(), 1);
+    // The file could not follow.
+    assert_eq!(mac.rename(&fits, &long), Status::OBJECT_NAME_INVALID);
+    assert_eq!(mac.get(&format!("{fits}:AFP_Resource")), Ok(b"FORK".to_vec()));
+}
+
+#[test]
+fn directories_have_no_appledouble_files() {
+    let server = server();
+    let mut mac = Client::mac(&server, "alice", "mac");
+    let made = mac.create_with("dir", ALL, Disposition::CREATE, 1, Vec::new()).expect("it can be created");
+    mac.client.close(made);
+    mac.put("dir:AFP_Resource", b"fork");
+    assert!(names(&server).is_empty());
+    assert_eq!(mac.get("dir:AFP_Resource"), Ok(b"fork".to_vec()));
+}
+
+#[test]
+fn whole_files_are_copied_with_their_forks() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    mac.put("from", b"content");
+    mac.put("from:AFP_Resource", b"fork");
+    mac.put("to", b"");
+    assert_eq!(mac.copy_file("from", "to"), Status::SUCCESS);
+    assert_eq!(mac.get("to:AFP_Resource"), Ok(b"fork".to_vec()));
+    assert_eq!(plain.get("._to"), Ok(double(b"fork")));
+}
+
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[]);
+}
