@@ -70,6 +70,14 @@ pub fn mac(bytes: &[u8]) {
     let _ = AfpInfo::decode(bytes);
     if let Ok(double) = AppleDouble::decode(bytes, bytes.len() as u64) {
         let _ = double.finder_info(bytes);
+        let _ = double.is_of_macos(bytes.len() as u64) && double.has_only_attributes(bytes);
+        if let Some((fork, at)) = double.last_fork() {
+            assert!(fork.length == 0 || fork.offset + fork.length <= bytes.len());
+            assert!(at as usize + 4 <= bytes.len() && (fork.offset as u64 >= at + 4));
+        }
+        if let Some(at) = double.finder_info_length_at() {
+            assert!(at as usize + 4 <= bytes.len());
+        }
         assert!(double.attributes(bytes).unwrap_or_default().len() <= bytes.len());
     }
 }

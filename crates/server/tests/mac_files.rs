@@ -6,6 +6,7 @@ use std::sync::Arc;
 use proto::bytes::{Writer, utf16_bytes};
 use proto::fscc::{FileInformationClass as Class, FileRenameInformation, FileStreamInformation};
 use proto::mac::aapl::{Parts, ServerCapabilities, ServerQuery};
+use proto::mac::afp_info::{AfpInfo, compressed};
 use proto::mac::apple_double;
 use proto::smb2::FileId;
 use proto::smb2::create::{
@@ -23,7 +24,7 @@ use proto::smb2::write::WriteRequest;
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::stream_layout::Layout;
-use server::policy::{MacPolicy, MacStreams, MetadataPlace, ResourcePlace, Share};
+use server::policy::{MacPolicy, MacStreams, MetadataPlace, Policy, ResourcePlace, Share};
 use server::testing::{self, PASSWORD, TestClient, TestServer, status};
 use server::vfs::memory::Options;
 use server::vfs::{
@@ -276,7 +277,39 @@ fn double(fork: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns an AppleDouble file as macOS writes it: Finder info, a name that is not understood, and the resource fork.
+/// Returns an AppleDouble file as macOS writes it: Finder info, these extended attributes, and the resource fork.
+fn with_attributes(finder: [u8; 32], attributes: &[(&str, &[u8])], fork: &[u8]) -> Vec<u8> {
+    let aligned = |name: &str| (12 + name.len()).next_multiple_of(4);
+    let values = 120 + attributes.iter().map(|(name, _)| aligned(name)).sum::<usize>();
+    let all = attributes.iter().map(|(_, value)| value.len()).sum::<usize>();
+    let end = values + all;
+    let mut bytes = vec![0, 5, 0x16, 7, 0, 2, 0, 0];
+    bytes.extend_from_slice(b"Mac OS X        ");
+    bytes.extend_from_slice(&[0, 2]);
+    let number = |bytes: &mut Vec<u8>, number: usize| bytes.extend_from_slice(&(number as u32).to_be_bytes());
+    for field in [9, 50, end - 50, 2, end, fork.len()] {
+        number(&mut bytes, field);
+    }
+    bytes.extend_from_slice(&finder);
+    bytes.extend_from_slice(b"\0\0ATTR\x12\x34\x56\x78");
+    for field in [end, values, all, 0, 0, 0, attributes.len()] {
+        number(&mut bytes, field);
+    }
+    let mut offset = values;
+    for (name, value) in attributes {
+        number(&mut bytes, offset);
+        number(&mut bytes, value.len());
+        bytes.extend_from_slice(&[0, 0, name.len() as u8 + 1]);
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.resize(bytes.len() + aligned(name) - 11 - name.len(), 0);
+        offset += value.len();
+    }
+    attributes.iter().for_each(|(_, value)| bytes.extend_from_slice(value));
+    bytes.extend_from_slice(fork);
+    bytes
+}
+
+/// Returns an AppleDouble file of macOS with data behind the Finder info that is not understood.
 fn of_macos(fork: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0, 5, 0x16, 7, 0, 2, 0, 0];
     bytes.extend_from_slice(b"Mac OS X        ");
@@ -545,6 +578,145 @@ fn whole_files_are_copied_with_their_forks() {
     assert_eq!(mac.copy_file("from", "to"), Status::SUCCESS);
     assert_eq!(mac.get("to:AFP_Resource"), Ok(b"fork".to_vec()));
     assert_eq!(plain.get("._to"), Ok(double(b"fork")));
+}
+
+const TAGS: (&str, &[u8]) = ("com.apple.metadata:_kMDItemUserTags", b"tags");
+const FINDER: [u8; 32] = *b"TEXTttxt\x40\0\0\0\0\0\0\0................";
+
+/// The state of the streams after a conversion, as a Mac sees them.
+#[track_caller]
+fn check_converted(mac: &mut Client, name: &str) {
+    let tags = "com.apple.metadata\u{f022}_kMDItemUserTags";
+    let mut streams = mac.streams(name);
+    streams.sort();
+    let expected = [("AFP_AfpInfo", 60), ("AFP_Resource", 4), (tags, 4), ("empty", 0)];
+    assert_eq!(streams, expected.map(|(name, size)| (name.to_owned(), size)));
+    assert_eq!(mac.get(&format!("{name}:{tags}")), Ok(b"tags".to_vec()));
+    assert_eq!(mac.get(&format!("{name}:AFP_AfpInfo")), Ok(AfpInfo::of(FINDER).encode().to_vec()));
+    assert_eq!(mac.get(&format!("{name}:AFP_Resource")), Ok(b"fork".to_vec()));
+}
+
+#[test]
+fn files_of_macos_are_converted() {
+    let attributes = [TAGS, ("empty", b"")];
+    for share in ["mac", "stream"] {
+        for by_listing in [false, true] {
+            let server = server();
+            let (mut mac, mut plain) = (Client::mac(&server, "alice", share), Client::new(&server, "alice", "share"));
+            plain.put("f", b"content");
+            plain.put("._f", &with_attributes(FINDER, &attributes, b"fork"));
+            if by_listing {
+                let (_, entries) = mac.listing("*");
+                let shown = compressed(&FINDER, true, 0);
+                assert!(entries.windows(8).any(|bytes| bytes == &shown[..8]), "the listing has the Finder info");
+            }
+            check_converted(&mut mac, "f");
+            let left = plain.get("._f").expect("it stays");
+            let double = apple_double::AppleDouble::decode(&left, left.len() as u64).expect("valid");
+            let length = |id| double.entry(id).map(|entry| entry.length);
+            let fork = if share == "mac" { 4 } else { 0 };
+            assert_eq!((length(apple_double::id::FINDER_INFO), length(2)), (Some(32), Some(fork)));
+            check_converted(&mut mac, "f");
+        }
+    }
+}
+
+#[test]
+fn directories_have_finder_info_converted() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    let made = mac.create_with("dir", ALL, Disposition::CREATE, 1, Vec::new()).expect("it can be created");
+    mac.client.close(made);
+    plain.put("._dir", &with_attributes(FINDER, &[("x", b"y")], b""));
+    assert_eq!(mac.get("dir:AFP_AfpInfo"), Ok(AfpInfo::of(FINDER).encode().to_vec()));
+    assert_eq!(mac.get("dir:x"), Ok(b"y".to_vec()));
+}
+
+#[test]
+fn what_would_be_lost_prevents_a_conversion() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    let behind = [&with_attributes(FINDER, &[TAGS], b"fork")[..], b"more"].concat();
+    let mut comment = with_attributes(FINDER, &[TAGS], b"fork");
+    comment[41] = 4;
+    let mut offset = with_attributes(FINDER, &[TAGS], b"fork");
+    offset[120] = 0xff;
+    let slash = with_attributes(FINDER, &[TAGS, ("a/b", b"x")], b"fork");
+    for other in [behind, comment, offset, slash] {
+        plain.put("f", b"content");
+        plain.put("._f", &other);
+        assert!(mac.streams("f").iter().all(|(name, _)| name == "AFP_Resource"));
+        assert_eq!(plain.get("._f"), Ok(other.clone()));
+        plain.delete("._f");
+    }
+    // A stream of that name with another content.
+    let file = with_attributes(FINDER, &[("x", b"of macOS")], b"");
+    plain.put("._f", &file);
+    plain.put("f:x", b"newer");
+    assert_eq!(mac.get("f:x"), Ok(b"newer".to_vec()));
+    assert_eq!(plain.get("._f"), Ok(file.clone()));
+    // With the same content, as after a crash.
+    plain.delete("f:x");
+    plain.put("f:x", b"of macOS");
+    assert_eq!(mac.get("f:AFP_AfpInfo"), Ok(AfpInfo::of(FINDER).encode().to_vec()));
+    assert_ne!(plain.get("._f"), Ok(file));
+}
+
+#[test]
+fn only_a_user_who_may_write_converts() {
+    let server = server();
+    let (mut alice, mut bob) = (Client::mac(&server, "alice", "mac"), Client::mac(&server, "bob", "mac"));
+    let mut plain = Client::new(&server, "alice", "share");
+    let file = with_attributes(FINDER, &[TAGS], b"fork");
+    plain.put("f", b"content");
+    plain.put("._f", &file);
+    let set_mode = |name: &str, mode: u32| {
+        let node = testing::volume::node(&server.volume, name);
+        let set = SetMetadata { mode: Some(mode), ..Default::default() };
+        block_on(node.set_metadata(&SERVER, set)).expect("the server may set it");
+    };
+    for (base, double) in [(0o644, 0o666), (0o666, 0o644)] {
+        set_mode("f", base);
+        set_mode("._f", double);
+        bob.listing("*");
+        let opened = bob.create_with("f", 0x81, Disposition::OPEN, 0, Vec::new()).expect("it can be read");
+        assert_eq!(FileStreamInformation::list(&bob.query(opened, Class::STREAM)).count(), 2);
+        bob.client.close(opened);
+        assert_eq!(plain.get("._f"), Ok(file.clone()), "{base:o} {double:o}");
+    }
+    assert_eq!(alice.get("f:AFP_AfpInfo"), Ok(AfpInfo::of(FINDER).encode().to_vec()));
+}
+
+#[test]
+fn blank_forks_and_empty_files_go_if_the_share_says_so() {
+    let mut blank = vec![0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 30];
+    blank.extend_from_slice(b"This resource fork intentionally left blank   ");
+    blank.resize(256, 0);
+    blank.extend_from_slice(&[0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 30]);
+    blank.resize(281, 0);
+    blank.extend_from_slice(&[28, 0, 30, 0xff, 0xff]);
+    for (wipes_blank_forks, removes_empty_files) in [(false, true), (true, false), (true, true)] {
+        let server = server();
+        let mut policy = Policy::clone(&server.policy());
+        let share = policy.shares.get_mut("mac").map(Arc::make_mut).expect("it is there");
+        share.mac = Some(Arc::new(MacPolicy { wipes_blank_forks, removes_empty_files, ..Default::default() }));
+        server.reload(policy);
+        let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+        for (name, fork) in [("blank", &blank[..]), ("full", b"fork"), ("none", b"")] {
+            plain.put(name, b"content");
+            plain.put(&format!("._{name}"), &with_attributes(FINDER, &[TAGS], fork));
+            assert_eq!(mac.get(&format!("{name}:AFP_AfpInfo")), Ok(AfpInfo::of(FINDER).encode().to_vec()));
+        }
+        let expected: &[&str] = match (wipes_blank_forks, removes_empty_files) {
+            (false, true) => &["._blank", "._full"],
+            (true, true) => &["._full"],
+            _ => &["._blank", "._full", "._none"],
+        };
+        assert_eq!(names(&server), expected);
+        let left = mac.streams("blank").iter().any(|(name, _)| name == "AFP_Resource");
+        assert_eq!(left, !wipes_blank_forks);
+        assert_eq!(mac.get("full:AFP_Resource"), Ok(b"fork".to_vec()));
+    }
 }
 
 #[test]

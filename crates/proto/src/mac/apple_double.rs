@@ -55,8 +55,8 @@ pub struct AppleDouble {
 }
 
 impl AppleDouble {
-    /// Reads the header and the table of data that is `size` bytes long and starts with `bytes`. Every entry is within
-    /// `size` and behind the table. No entries overlap.
+    /// Reads the header and the table of data that is `size` bytes long and starts with `bytes`. Every entry with a
+    /// length is within `size` and behind the table. No entries overlap. Samba writes empty entries behind the end.
     pub fn decode(bytes: &[u8], size: u64) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         if reader.array()? != MAGIC || reader.array()? != VERSION {
@@ -72,12 +72,13 @@ impl AppleDouble {
         for _ in 0..count {
             let mut number = || Ok(u32::from_be_bytes(reader.array()?));
             let (id, offset, length) = (number()?, number()?, number()?);
-            if u64::from(offset) + u64::from(length) > size {
+            if length > 0 && u64::from(offset) + u64::from(length) > size {
                 return Err(Malformed::Offset);
             }
             let entry = Entry { id, offset: offset as usize, length: length as usize };
             let overlaps = |other: &Entry| {
-                entry.offset < other.offset + other.length && other.offset < entry.offset + entry.length
+                let are_long = entry.length > 0 && other.length > 0;
+                are_long && entry.offset < other.offset + other.length && other.offset < entry.offset + entry.length
             };
             let is_placed = entry.length == 0 || entry.offset >= table_end;
             if !is_placed || entries.iter().any(|other| other.id == id || overlaps(other)) {
@@ -103,6 +104,20 @@ impl AppleDouble {
         (is_placed && self.entries.iter().all(is_before)).then(|| (fork, (HEADER + at * ENTRY + 8) as u64))
     }
 
+    /// Returns where the header has the length of the Finder info, as four bytes.
+    pub fn finder_info_length_at(&self) -> Option<u64> {
+        let at = self.entries.iter().position(|entry| entry.id == id::FINDER_INFO)?;
+        Some((HEADER + at * ENTRY + 8) as u64)
+    }
+
+    /// Returns whether the data, `size` bytes long, has nothing but Finder info with extended attributes and a resource
+    /// fork.
+    pub fn is_of_macos(&self, size: u64) -> bool {
+        let is_known = |entry: &Entry| entry.length == 0 || [id::FINDER_INFO, id::RESOURCE_FORK].contains(&entry.id);
+        let end = self.entries.iter().filter(|entry| entry.length > 0).map(|entry| entry.offset + entry.length).max();
+        self.entries.iter().all(is_known) && end.is_none_or(|end| end as u64 == size)
+    }
+
     /// Returns the Finder info, if the data has one that is not cut off.
     pub fn finder_info(&self, bytes: &[u8]) -> Option<FinderInfo> {
         let entry = self.entry(id::FINDER_INFO).filter(|entry| entry.length >= 32)?;
@@ -125,6 +140,16 @@ impl AppleDouble {
                 ![created, none, 0].contains(&date(of(entry), 0)) || ![none, 0].contains(&date(of(entry), 8))
             }
             _ => of(entry).iter().any(|&byte| byte != 0),
+        })
+    }
+
+    /// Returns whether what follows the Finder info, in `bytes`, is extended attributes or nothing.
+    pub fn has_only_attributes(&self, bytes: &[u8]) -> bool {
+        let entry = self.entry(id::FINDER_INFO).filter(|entry| entry.length > 32);
+        let rest = entry.and_then(|entry| bytes.get(entry.offset + 32..entry.offset + entry.length));
+        rest.is_none_or(|rest| {
+            let has_magic = rest.len() >= ATTRIBUTES_HEADER && rest[2..].starts_with(&ATTRIBUTES_MAGIC);
+            has_magic || rest.iter().all(|&byte| byte == 0)
         })
     }
 
@@ -208,6 +233,24 @@ pub fn file() -> [u8; FILE_SIZE] {
     let mut file = [0; FILE_SIZE];
     file[..bytes.len()].copy_from_slice(&bytes);
     file
+}
+
+/// The size in bytes of the resource fork that macOS writes where there is none.
+pub const BLANK_FORK_SIZE: usize = 286;
+
+/// Returns whether this is the resource fork that macOS writes where there is none: a header, a notice in place of the
+/// system's data, and an empty map that repeats the header.
+pub fn is_blank_fork(fork: &[u8]) -> bool {
+    let mut blank = [0; BLANK_FORK_SIZE];
+    let notice = b"This resource fork intentionally left blank   ";
+    for at in [0, 256] {
+        // The data and the map begin at 256. The former is empty, the latter has 30 bytes.
+        (blank[at + 2], blank[at + 6], blank[at + 15]) = (1, 1, 30);
+    }
+    blank[16..16 + notice.len()].copy_from_slice(notice);
+    // The lists of types and of names, and the number of types less one.
+    blank[280..].copy_from_slice(&[0, 28, 0, 30, 0xff, 0xff]);
+    fork == blank
 }
 
 /// Returns whether data that starts with `bytes` claims to be AppleDouble data.
@@ -345,6 +388,45 @@ mod tests {
         assert_eq!(double.last_fork(), None);
     }
 
+    /// Samba 4.17 leaves the offset of an empty fork behind the end when it converts a file of macOS.
+    #[test]
+    fn an_empty_fork_may_begin_behind_the_end() {
+        let mut bytes = file();
+        bytes[30..34].copy_from_slice(&0x0ee2_u32.to_be_bytes());
+        let double = AppleDouble::decode(&bytes, 82).expect("valid");
+        assert_eq!(double.last_fork().map(|(fork, _)| (fork.offset, fork.length)), Some((0x0ee2, 0)));
+    }
+
+    #[test]
+    fn what_macos_writes_is_told_from_other_data() {
+        let bytes = of_macos(b"fork");
+        let decode = |bytes: &[u8]| AppleDouble::decode(bytes, bytes.len() as u64).expect("valid");
+        assert!(decode(&bytes).is_of_macos(bytes.len() as u64));
+        assert_eq!(decode(&bytes).finder_info_length_at(), Some(34));
+        assert!(decode(&bytes).has_only_attributes(&bytes));
+        let mut unknown = bytes.clone();
+        unknown[84] = b'B';
+        assert!(!decode(&unknown).has_only_attributes(&unknown), "no attributes behind the Finder info");
+        let longer = [&bytes[..], b"?"].concat();
+        assert!(!decode(&longer).is_of_macos(longer.len() as u64), "bytes behind the fork");
+        let mut other = bytes.clone();
+        other[41] = id::COMMENT as u8;
+        assert!(!decode(&other).is_of_macos(other.len() as u64), "a comment");
+    }
+
+    #[test]
+    fn a_blank_fork_is_recognized() {
+        let mut fork = vec![0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 30];
+        fork.extend_from_slice(b"This resource fork intentionally left blank   ");
+        fork.resize(256, 0);
+        fork.extend_from_slice(&[0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 30]);
+        fork.resize(281, 0);
+        fork.extend_from_slice(&[28, 0, 30, 0xff, 0xff]);
+        assert!(is_blank_fork(&fork) && !is_blank_fork(&fork[..285]));
+        fork[100] = 1;
+        assert!(!is_blank_fork(&fork));
+    }
+
     #[test]
     fn huge_counts_and_overlapping_entries_are_refused() {
         for count in [65_u16, 0x7fff, u16::MAX] {
@@ -358,7 +440,7 @@ mod tests {
         assert!(double.attributes(&bytes).is_err(), "the count of attributes");
         let mut bytes = file();
         // The Finder info begins within the table, at the end of the fork, or reaches over the end of the file.
-        for (offset, length) in [(49_u32, 32_u32), (51, 32), (u32::MAX, 32), (50, u32::MAX)] {
+        for (offset, length) in [(49_u32, 32_u32), (51, 32), (u32::MAX, 32), (50, u32::MAX), (0, 1)] {
             bytes[42..46].copy_from_slice(&offset.to_be_bytes());
             bytes[46..50].copy_from_slice(&length.to_be_bytes());
             assert!(AppleDouble::decode(&bytes, 82).is_err(), "{length} bytes at {offset}");

@@ -6,6 +6,7 @@ pub(crate) mod audit_room;
 pub(crate) mod cancel;
 pub(crate) mod change_notify;
 pub(crate) mod close;
+mod convert;
 pub(crate) mod create;
 pub(crate) mod directory_lease;
 mod document;

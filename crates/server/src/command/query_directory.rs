@@ -16,6 +16,7 @@ use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, Q
 use proto::status::Status;
 
 use super::audit;
+use super::convert::convert;
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::links;
@@ -26,10 +27,11 @@ use crate::request::{Reply, Request};
 use crate::security::access;
 use crate::state::open::{FileOpen, Listing, Open};
 use crate::streams::Streams;
+use crate::streams::convert::candidates;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
 use crate::vfs::{self, Case, Entry, Errno, Kind, ListRequest, Lookup, Metadata, Node, RelPath, Time};
-use crate::yielding::Work;
+use crate::yielding::{Work, yield_now};
 
 /// The cost of an entry, and of checking whether the user may read it ([`Work::spend`]).
 const ENTRY: u32 = 4;
@@ -218,6 +220,21 @@ impl Listing {
         {
             let path = file.name.path.lock().clone();
             self.listed = streams.listed(disk, &file.op, (&file.node, &path), self.ahead.iter()).await;
+            let mut converted = Vec::new();
+            for entry in candidates(disk, self.ahead.iter(), &self.listed) {
+                yield_now().await;
+                if let Some((node, metadata)) = found(disk, file, &entry.name).await
+                    && let Some(path) = path.join(&entry.name)
+                    && convert(streams, disk, (&node, &metadata, &path)).await
+                    && let Ok(metadata) = node.metadata(&file.op).await
+                {
+                    converted.push(Entry { metadata: Some(metadata), ..entry.clone() });
+                }
+            }
+            if !converted.is_empty() {
+                let shown = streams.listed(disk, &file.op, (&file.node, &path), converted.iter()).await;
+                self.listed.extend(shown);
+            }
         }
         Ok(self.ahead.pop_front())
     }

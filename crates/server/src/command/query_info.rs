@@ -14,6 +14,7 @@ use crate::information::Answer;
 use crate::information::{ea, file, filesystem, pipe, printer, quota, security};
 use crate::request::{Reply, Request};
 use crate::state::open::{FileOpen, Open, Target};
+use crate::streams;
 use crate::tree::Disk;
 
 pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
@@ -92,6 +93,11 @@ async fn query_file(
     }
     if class == Class::FULL_EA {
         return ea::query(asked, file, disk).await;
+    }
+    if class == Class::STREAM && crate::streams::convert::is_on(disk) {
+        let node = streams::of(&file.node).map_or(&file.node, |stream| &stream.file);
+        let (metadata, path) = (node.metadata(&file.op).await?, file.name.path.lock().clone());
+        super::convert::convert(&request.connection.server.opens.streams, disk, (node, &metadata, &path)).await;
     }
     file::query(&request.connection.server, class, open, file, disk, request.hides_ids(disk)).await
 }

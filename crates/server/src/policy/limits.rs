@@ -394,6 +394,9 @@ pub(crate) const BUNDLE_ENTRIES_LIMIT: u64 = 1 << 24;
 /// The most bundles of Time Machine whose bands are remembered.
 pub(crate) const BUNDLES_LIMIT: usize = 1024;
 
+/// The most bytes of Finder info with extended attributes in an AppleDouble file that is converted.
+pub(crate) const LONGEST_CONVERTED: usize = 1 << 20;
+
 /// The most files that are remembered to have no Finder info, so that listings for Macs do not look for it again.
 pub(crate) const LISTED_WITHOUT_FINDER_INFO_LIMIT: usize = 65_536;
 

@@ -32,6 +32,12 @@ pub struct MacPolicy {
     pub lists_access: bool,
     /// `fruit:veto_appledouble`: clients cannot see or create AppleDouble files, if resource forks are in them.
     pub hides_files_beside: bool,
+    /// `fruit:convert_adouble`: AppleDouble files that Macs wrote are converted.
+    pub converts_files: bool,
+    /// `fruit:wipe_intentionally_left_blank_rfork`: a conversion discards a resource fork without information.
+    pub wipes_blank_forks: bool,
+    /// `fruit:delete_empty_adfiles`: a conversion removes an AppleDouble file without a resource fork.
+    pub removes_empty_files: bool,
     /// `fruit:posix_rename`: a directory can be renamed while files in it are open.
     pub posix_rename: bool,
     /// `fruit:zero_file_id`: the id of a file on disk is not told.
@@ -49,6 +55,9 @@ impl Default for MacPolicy {
             lists_finder_info: true,
             lists_access: true,
             hides_files_beside: true,
+            converts_files: true,
+            wipes_blank_forks: false,
+            removes_empty_files: false,
             posix_rename: true,
             zero_file_id: true,
             time_machine: false,

@@ -132,6 +132,13 @@ impl Beside {
         }
     }
 
+    /// As [`Beside::length`], and whether the file has extended attributes, as macOS writes them.
+    pub(super) async fn lengths(&self) -> Result<(u64, bool)> {
+        let Ok(Some(double)) = self.double(READ).await else { return Ok((0, false)) };
+        let is_long = double.double.entry(apple_double::id::FINDER_INFO).is_some_and(|entry| entry.length > 32);
+        Ok((double.fork().map_or(0, |fork| fork.length as u64), is_long))
+    }
+
     /// Reads from the fork as [`Node::read`] does.
     pub(super) async fn read(&self, read: ReadRequest) -> ReadReply {
         let double = match self.double(READ).await {
@@ -288,14 +295,14 @@ fn fits(fork: &Entry, length: u64) -> Result<()> {
 }
 
 /// Returns the bytes with the header and the table.
-async fn head(node: &Arc<dyn Node>, op: &Op) -> Result<Vec<u8>> {
+pub(super) async fn head(node: &Arc<dyn Node>, op: &Op) -> Result<Vec<u8>> {
     let (mut bytes, count) = read_into(node, op, 0, vec![0; LONGEST_HEAD], 0).await;
     bytes.truncate(count?);
     Ok(bytes)
 }
 
 /// Returns the regular file `path`, without following a link of that name.
-async fn look_up(
+pub(super) async fn look_up(
     vfs: &dyn Vfs,
     op: &Op,
     path: &RelPath,

@@ -32,6 +32,8 @@ pub(crate) struct Listed {
     pub(crate) finder: Option<FinderInfo>,
     /// The length of the resource fork.
     pub(crate) fork: u64,
+    /// The file beside has extended attributes, as macOS writes them.
+    pub(crate) is_convertible: bool,
 }
 
 /// Files that had neither at their last change, by the share's layout. They are in two generations: when the newer one
@@ -151,16 +153,20 @@ impl Streams {
 /// Adds the lengths of the resource forks that are in files beside the `entries` of the directory at `path`: one
 /// look-up for each entry.
 async fn forks_beside(disk: &Disk, path: &RelPath, entries: &[&Entry], all: &mut HashMap<Box<[u8]>, Listed>) {
-    if !beside::are_used(disk) || disk.share.mac.as_ref().is_some_and(|mac| !mac.lists_fork) {
+    let is_asked_for = disk.share.mac.as_ref().is_none_or(|mac| mac.lists_fork || mac.converts_files);
+    if !beside::are_used(disk) || !is_asked_for {
         return;
     }
     for entry in entries {
-        if entry.metadata.as_ref().is_some_and(|metadata| metadata.kind == Kind::File)
+        let kind = entry.metadata.as_ref().map(|metadata| metadata.kind);
+        if matches!(kind, Some(Kind::File | Kind::Directory))
             && let Some(path) = path.join(&entry.name)
             && let Some(beside) = Beside::new(disk, Arc::new(path))
-            && let Ok(fork @ 1..) = beside.length().await
+            && let Ok((fork, is_convertible)) = beside.lengths().await
+            && (fork > 0 || is_convertible)
         {
-            all.insert(entry.name.clone(), Listed { fork, ..Listed::default() });
+            let fork = if kind == Some(Kind::File) { fork } else { 0 };
+            all.insert(entry.name.clone(), Listed { fork, is_convertible, ..Listed::default() });
         }
     }
 }

@@ -76,7 +76,25 @@ const POSIX_RENAME: Parameter =
 const ZERO_FILE_ID: Parameter =
     share("fruit:zero_file_id", BOOL, "yes", "Do not tell Macs the ids of files on disk.").read_by_others();
 
-const RESOURCE_REASON: &str = "no AppleDouble files are created with fruit:resource = stream";
+const WIPE: Parameter = share(
+    "fruit:wipe_intentionally_left_blank_rfork",
+    BOOL,
+    "no",
+    "Discard a resource fork without information when an AppleDouble file is converted.",
+)
+.read_by_others();
+
+const DELETE: Parameter = share(
+    "fruit:delete_empty_adfiles",
+    BOOL,
+    "no",
+    "Delete an AppleDouble file without a resource fork when it is converted.",
+)
+.read_by_others();
+
+const CONVERT: Parameter =
+    share("fruit:convert_adouble", BOOL, "yes", "Convert AppleDouble files that Macs wrote to streams.")
+        .read_by_others();
 
 pub(super) static TABLE: &[Parameter] = &[
     global("fruit:aapl", BOOL, "yes", "Offer the extensions of macOS (AAPL) on shares with the module fruit.")
@@ -97,12 +115,9 @@ pub(super) static TABLE: &[Parameter] = &[
     POSIX_RENAME,
     ZERO_FILE_ID,
     VETO,
-    share("fruit:wipe_intentionally_left_blank_rfork", BOOL, "no", "Discard a resource fork without information.")
-        .accepted(RESOURCE_REASON),
-    share("fruit:delete_empty_adfiles", BOOL, "no", "Delete AppleDouble files without a resource fork.")
-        .accepted(RESOURCE_REASON),
-    share("fruit:convert_adouble", BOOL, "yes", "Convert AppleDouble files to streams.")
-        .unserved("the conversion of AppleDouble files"),
+    WIPE,
+    DELETE,
+    CONVERT,
     share("fruit:locking", Kind::Choice(&[&["none"], &["netatalk"]]), "none", "Share modes that Netatalk sees.")
         .unserved("locks that Netatalk sees"),
 ];
@@ -158,6 +173,9 @@ fn read(switch: ValueReader<'_>, share: &mut Share) {
         lists_finder_info: is(&FINDER_INFO),
         lists_access: is(&MAX_ACCESS),
         hides_files_beside: is(&VETO),
+        converts_files: is(&CONVERT),
+        wipes_blank_forks: is(&WIPE),
+        removes_empty_files: is(&DELETE),
         posix_rename: is(&POSIX_RENAME),
         zero_file_id: is(&ZERO_FILE_ID),
         time_machine: is(&TIME_MACHINE),

@@ -18,6 +18,7 @@ use super::existing::{self, ExistingFile};
 use super::parameters::Parameters;
 use super::{ATTEMPTS, Opened, look_up, new, no_parent};
 use crate::attributes;
+use crate::command::convert::convert;
 use crate::command::oplock_break;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -156,6 +157,7 @@ async fn open_base(
         }
         Kind::Special => return Err(Error::because(Status::ACCESS_DENIED, "not a regular file")),
     }
+    convert(&server.opens.streams, disk, (&found.node, &found.metadata, &found.path)).await;
     let id = found.metadata.id;
     let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(found.path.clone()) });
     let stream = stream_of(server, disk, &found.metadata, &name, stream)?;

@@ -21,7 +21,8 @@ use super::{Open, list};
 use crate::name::fold_key;
 use crate::policy::stream_layout::Layout;
 use crate::vfs::{
-    Content, Errno, Extent, FileId, Metadata, Node, Op, Payload, ReadReply, ReadRequest, Result, SetXattr, read_into,
+    Content, Errno, Extent, FileId, Metadata, Node, Op, Payload, ReadReply, ReadRequest, Result, SetXattr, into_buffer,
+    read_into,
 };
 
 /// A stream that is open, or about to be opened, as shares of one layout see it.
@@ -337,6 +338,16 @@ impl Stream {
             StreamLocation::Nowhere | StreamLocation::Lost(_) | StreamLocation::Removed => (0, 0),
         };
         Ok(super::metadata(of_file, self.id, size, allocated))
+    }
+
+    /// Returns `count` bytes of the content; fewer only at its end.
+    pub(super) async fn content(&self, file: &Arc<dyn Node>, op: &Op, at: u64, count: usize) -> Result<Vec<u8>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let (mut buffer, count) = into_buffer(self.read(file, op, ReadRequest::new(at, vec![0; count])).await, 0);
+        buffer.truncate(count?);
+        Ok(buffer)
     }
 
     /// Reads as [`Node::read`] does.
