@@ -198,14 +198,14 @@ pub const METADATA_SIZE: usize = 402;
 /// The entries of that data: id, offset and length. Space for a comment of 200 bytes follows the Finder info. The last
 /// four are Netatalk's own.
 const METADATA: [(u32, usize, usize); 8] = [
-    (id::FINDER_INFO, 122, 32),
     (id::COMMENT, 154, 0),
     (id::FILE_DATES, 354, 16),
+    (id::FINDER_INFO, 122, 32),
     (id::AFP_FILE_INFO, 370, 4),
-    (0x8044_4556, 0, 0),
-    (0x8049_4e4f, 0, 0),
-    (0x8053_594e, 0, 0),
-    (0x8053_567e, 0, 0),
+    (0x8044_4556, 374, 0),
+    (0x8049_4e4f, 382, 0),
+    (0x8053_594e, 390, 0),
+    (0x8053_567e, 398, 0),
 ];
 
 /// Returns the value of `org.netatalk.Metadata` of a file that had none, with this Finder info. The file was created at
@@ -314,8 +314,8 @@ mod tests {
             assert_eq!(double.has_more_than_finder_info(&bytes, created), expected);
         };
         check(&|_| {}, false);
-        // The length of the comment, which is the second entry, and its first byte.
-        check(&|bytes| (bytes[26 + 12 + 11], bytes[154]) = (1, b'c'), true);
+        // The length of the comment, which is the first entry, and its first byte.
+        check(&|bytes| (bytes[26 + 11], bytes[154]) = (1, b'c'), true);
         check(&|bytes| bytes[373] = 1, true);
         check(&|bytes| bytes[354] ^= 1, true);
         check(&|bytes| bytes[354 + 4] ^= 1, false);

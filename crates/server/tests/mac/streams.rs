@@ -169,8 +169,8 @@ fn other_information_of_netatalk_outlives_the_finder_info() {
         let created = block_on(testing::volume::node(&server.volume, name).metadata(&SERVER)).expect("it is there");
         let mut value = apple_double::metadata(&[1; 32], created.created.secs, 0);
         if has_comment {
-            // The length of the comment, the second entry, and its text.
-            (value[49], value[154]) = (1, b'c');
+            // The length of the comment, the first entry, and its text.
+            (value[37], value[154]) = (1, b'c');
         }
         set_attribute(&server, name, NETATALK, &value);
         mac.put(&format!("{name}:AFP_AfpInfo"), &info(0));

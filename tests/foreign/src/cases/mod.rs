@@ -26,6 +26,7 @@ mod ldap;
 mod libraries;
 mod local;
 mod mac;
+mod mac_files;
 mod many;
 mod metrics;
 mod migrate;
@@ -117,6 +118,7 @@ const AREAS: &[&[Case]] = &[
     audit_events::CASES,
     characters::CASES,
     mac::CASES,
+    mac_files::CASES,
 ];
 
 /// Returns every case, in the order in which they run.
