@@ -97,8 +97,11 @@ fn stored_alike(fixture: &mut Fixture) -> Result<()> {
     Ok(())
 }
 
-/// Returns the bytes and the attributes of the files in a directory, without what depends on the time.
-fn contents(directory: &Path) -> Result<BTreeMap<String, (Vec<u8>, Vec<String>)>> {
+/// What a file is stored as: its bytes, and its attributes with their values.
+type Stored = (Vec<u8>, Vec<String>);
+
+/// Returns what the files in a directory are stored as, without what depends on the time.
+fn contents(directory: &Path) -> Result<BTreeMap<String, Stored>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
