@@ -58,6 +58,11 @@ pub fn fscc(bytes: &[u8]) {
     let _ = fscc::FileQuotaInformation::list(bytes).count();
     let _ = fscc::FileGetQuotaInformation::list(bytes).count();
     let _ = fscc::FileFsControlInformation::decode(&mut reader());
+    let _ = fscc::FilePosixInformation::decode(&mut reader());
+    let _ = fscc::FileFsPosixInformation::decode(&mut reader());
+    if let Ok(special) = fscc::NfsReparseData::decode(bytes) {
+        assert_eq!(special.to_bytes(), bytes, "each has one encoding");
+    }
     for class in (0..=u8::MAX).filter_map(|class| fscc::DirectoryClass::new(fscc::FileInformationClass(class))) {
         let _ = fscc::DirectoryEntry::list(class, bytes).count();
     }

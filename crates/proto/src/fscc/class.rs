@@ -112,6 +112,8 @@ values! {
         ID_ALL_EXTD_DIRECTORY = 80;
         /// FileIdAllExtdBothDirectoryInformation.
         ID_ALL_EXTD_BOTH_DIRECTORY = 81;
+        /// FilePosixInformation of the POSIX extensions, also of a directory listing.
+        POSIX = 100;
     }
 
     /// The structure that QUERY_INFO or SET_INFO of a file system refers to ([MS-FSCC] 2.5).
@@ -138,5 +140,7 @@ values! {
         VOLUME_FLAGS = 10;
         /// FileFsSectorSizeInformation.
         SECTOR_SIZE = 11;
+        /// FileFsPosixInformation of the POSIX extensions.
+        POSIX = 100;
     }
 }

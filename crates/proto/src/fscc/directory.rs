@@ -3,7 +3,7 @@
 //! implemented.
 
 use super::name::decode_text;
-use super::{Entries, EntryChain, FileAttributes, FileInformationClass, ReparseTag};
+use super::{Entries, EntryChain, FileAttributes, FileInformationClass, PosixAttributes, ReparseTag};
 use crate::bytes::{Malformed, Reader, Result, Writer};
 use crate::dtyp::FileTime;
 
@@ -20,6 +20,8 @@ enum Part {
     ShortName,
     /// Reserved bytes.
     Reserved(usize),
+    /// What the POSIX extensions add, which is before FileNameLength.
+    Posix,
 }
 
 /// An information class for QUERY_DIRECTORY, with its layout.
@@ -36,7 +38,7 @@ impl DirectoryClass {
 
     /// Returns `class` with its layout if it is one of a directory listing.
     pub fn new(class: FileInformationClass) -> Option<Self> {
-        use Part::{EaSize, EaSizeOrTag, FileId, FileId128, ReparsePointTag, Reserved, ShortName};
+        use Part::{EaSize, EaSizeOrTag, FileId, FileId128, Posix, ReparsePointTag, Reserved, ShortName};
         let (name_offset, parts): (usize, &'static [Part]) = match class {
             FileInformationClass::NAMES => (12, &[]),
             FileInformationClass::DIRECTORY => (64, &[]),
@@ -51,6 +53,8 @@ impl DirectoryClass {
             FileInformationClass::ID_ALL_EXTD_BOTH_DIRECTORY => {
                 (122, &[EaSize, ReparsePointTag, FileId, FileId128, ShortName])
             }
+            // With an owner and a group of Linux.
+            FileInformationClass::POSIX => (124, &[Posix]),
             _ => return None,
         };
         Some(DirectoryClass { class, name_offset, parts })
@@ -61,7 +65,8 @@ impl DirectoryClass {
         self.class
     }
 
-    /// The offset of the name in an entry, which is the size of its fixed part.
+    /// The offset of the name in an entry, which is the size of its fixed part. In FilePosixInformation it depends on
+    /// the owner and the group; it is that of ids of Linux.
     pub fn name_offset(self) -> usize {
         self.name_offset
     }
@@ -141,6 +146,8 @@ pub struct DirectoryEntry<'a> {
     pub file_id_128: [u8; 16],
     /// What macOS has instead of other fields of FileIdBothDirectoryInformation.
     pub mac: Option<MacAttributes>,
+    /// What the POSIX extensions add, in FilePosixInformation.
+    pub posix: Option<PosixAttributes>,
     /// The name in UTF-16LE.
     pub file_name: &'a [u8],
 }
@@ -161,7 +168,11 @@ pub struct MacAttributes {
 impl<'a> DirectoryEntry<'a> {
     /// The size of the entry in this class, in bytes.
     pub fn size(&self, class: DirectoryClass) -> usize {
-        class.name_offset() + self.file_name.len()
+        let fixed = match (class.class(), &self.posix) {
+            (FileInformationClass::POSIX, Some(posix)) => 64 + posix.size(),
+            _ => class.name_offset(),
+        };
+        fixed + self.file_name.len()
     }
 
     /// Appends the entry to a listing. Returns whether it fitted; if not, nothing is written.
@@ -180,6 +191,9 @@ impl<'a> DirectoryEntry<'a> {
             out.u64(self.end_of_file);
             out.u64(self.allocation_size);
             out.u32(self.file_attributes.0);
+        }
+        if class.class() == FileInformationClass::POSIX {
+            self.posix.unwrap_or(PosixAttributes::NONE).encode(out);
         }
         out.u32(u32::try_from(self.file_name.len()).expect("a name is far shorter than 4 GiB"));
         for part in class.parts {
@@ -210,6 +224,7 @@ impl<'a> DirectoryEntry<'a> {
             Part::FileId128 => out.bytes(&self.file_id_128),
             Part::ShortName => self.short_name.encode(out),
             Part::Reserved(count) => out.zeros(count),
+            Part::Posix => {}
         }
     }
 
@@ -227,6 +242,9 @@ impl<'a> DirectoryEntry<'a> {
             entry.end_of_file = reader.u64()?;
             entry.allocation_size = reader.u64()?;
             entry.file_attributes = FileAttributes(reader.u32()?);
+        }
+        if class.class() == FileInformationClass::POSIX {
+            entry.posix = Some(PosixAttributes::decode(&mut reader)?);
         }
         let name_length = usize::try_from(reader.u32()?).map_err(|_| Malformed::Truncated)?;
         for part in class.parts {
@@ -246,6 +264,7 @@ impl<'a> DirectoryEntry<'a> {
             Part::FileId128 => self.file_id_128 = reader.array()?,
             Part::ShortName => self.short_name = ShortName::decode(reader)?,
             Part::Reserved(count) => reader.skip(count)?,
+            Part::Posix => {}
         }
         Ok(())
     }
@@ -260,10 +279,11 @@ impl<'a> DirectoryEntry<'a> {
 mod tests {
     use super::*;
     use crate::bytes::utf16_bytes;
+    use crate::dtyp::Sid;
     use proptest::prelude::*;
 
     // Every class with the offset of FileName according to the table of its section.
-    const CLASSES: [(FileInformationClass, usize); 11] = [
+    const CLASSES: [(FileInformationClass, usize); 12] = [
         (FileInformationClass::NAMES, 12),
         (FileInformationClass::DIRECTORY, 64),
         (FileInformationClass::FULL_DIRECTORY, 68),
@@ -275,6 +295,7 @@ mod tests {
         (FileInformationClass::ID_64_EXTD_BOTH_DIRECTORY, 106),
         (FileInformationClass::ID_ALL_EXTD_DIRECTORY, 96),
         (FileInformationClass::ID_ALL_EXTD_BOTH_DIRECTORY, 122),
+        (FileInformationClass::POSIX, 124),
     ];
 
     fn class(class: FileInformationClass) -> DirectoryClass {
@@ -310,6 +331,7 @@ mod tests {
             file_id: 0x0c0c0c0c0c0c0c0c,
             file_id_128: [0x0d; 16],
             mac: None,
+            posix: None,
             file_name: name,
         }
     }
@@ -346,6 +368,38 @@ mod tests {
             &entry,
             &[&common[..], &ea, &no_tag, &id, &id_128, &short, &end].concat(),
         );
+    }
+
+    #[test]
+    fn attributes_of_the_posix_extensions_are_before_the_length_of_the_name() {
+        let posix = PosixAttributes {
+            inode: 0x0c0c_0c0c_0c0c_0c0c,
+            device: 0x0d0d_0d0d,
+            links: 0x0e0e_0e0e,
+            reparse_tag: 0x0f0f_0f0f,
+            mode: 0x1010_1010,
+            owner: Sid::unix_user(0x1111_1111),
+            group: Sid::EVERYONE,
+        };
+        let name = [0xee; 6];
+        let entry = DirectoryEntry { posix: Some(posix), ..sample(&name) };
+        let sid = |count, authority| [(1, 1), (1, count), (5, 0), (1, authority)];
+        let runs = [
+            &[(4, 0), (4, 1), (8, 2), (8, 3), (8, 4), (8, 5), (8, 6), (8, 7), (4, 8)][..],
+            &[(8, 0x0c), (4, 0x0d), (4, 0), (4, 0x0e), (4, 0x0f), (4, 0x10)],
+            &sid(2, 22),
+            &[(1, 1), (3, 0), (4, 0x11)],
+            &sid(1, 1),
+            &[(4, 0)],
+            &[(1, 6), (3, 0), (6, 0xee)],
+        ];
+        check(FileInformationClass::POSIX, &entry, &runs.concat());
+        let mut bytes = Vec::new();
+        let class = class(FileInformationClass::POSIX);
+        entry.encode(class, &mut Writer::new(&mut bytes));
+        assert_eq!(bytes.len(), entry.size(class));
+        let decoded = DirectoryEntry::decode(class, &bytes).map(|entry| (entry.posix, entry.file_name));
+        assert_eq!(decoded, Ok((Some(posix), &name[..])));
     }
 
     #[test]
@@ -411,7 +465,7 @@ mod tests {
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>, number: u8) {
-            if let Some(class) = DirectoryClass::new(FileInformationClass(number % 82)) {
+            if let Some(class) = DirectoryClass::new(FileInformationClass(number % 101)) {
                 let _ = DirectoryEntry::list(class, &bytes).count();
             }
         }

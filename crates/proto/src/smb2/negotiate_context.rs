@@ -27,8 +27,8 @@ values! {
         RDMA_TRANSFORM_CAPABILITIES = 0x0007;
         /// Signing algorithms.
         SIGNING_CAPABILITIES = 0x0008;
-        /// To be ignored. Linux requests its POSIX extensions with this number.
-        CONTEXTTYPE_RESERVED = 0x0100;
+        /// The POSIX extensions. [MS-SMB2] reserves the number.
+        POSIX_EXTENSIONS_AVAILABLE = 0x0100;
     }
 
     /// A hash function ([MS-SMB2] 2.2.3.1.1).
@@ -270,6 +270,34 @@ impl<'a> Netname<'a> {
     }
 }
 
+/// SMB3_POSIX_EXTENSIONS_AVAILABLE ([POSIX-SMB2] 2.2.3.1.8, a draft of the Samba team): the versions of the extensions.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PosixExtensions {
+    /// The versions, of which there is only [one](PosixExtensions::VERSION) so far.
+    pub versions: Vec<[u8; 16]>,
+}
+
+impl PosixExtensions {
+    /// The only version. It is also the name of the create context.
+    pub const VERSION: [u8; 16] =
+        [0x93, 0xad, 0x25, 0x50, 0x9c, 0xb4, 0x11, 0xe7, 0xb4, 0x23, 0x83, 0xde, 0x96, 0x8b, 0xcd, 0x7c];
+
+    /// Reads the data of a context.
+    pub fn decode(data: &[u8]) -> Result<Self> {
+        match data.as_chunks::<16>() {
+            (versions, []) => Ok(PosixExtensions { versions: versions.to_vec() }),
+            _ => Err(Malformed::Structure),
+        }
+    }
+
+    /// Returns the context with this data.
+    pub fn to_context(&self) -> NegotiateContext<'static> {
+        context(NegotiateContextType::POSIX_EXTENSIONS_AVAILABLE, |out| {
+            self.versions.iter().for_each(|version| out.bytes(version));
+        })
+    }
+}
+
 /// SMB2_TRANSPORT_CAPABILITIES ([MS-SMB2] 2.2.3.1.5).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TransportCapabilities {
@@ -345,6 +373,9 @@ mod tests {
     use crate::smb2::testing::context_bodies;
 
     context_bodies! {
+        posix_extensions: PosixExtensions,
+            PosixExtensions { versions: vec![PosixExtensions::VERSION] } => "93ad25509cb411e7b42383de968bcd7c",
+            |s| PosixExtensions { versions: s.list(|s| s.array::<16>()) };
         // 2.2.3.1.1: HashAlgorithmCount, SaltLength, HashAlgorithms, Salt.
         preauth_integrity: PreauthIntegrityCapabilities<'_>,
             PreauthIntegrityCapabilities {

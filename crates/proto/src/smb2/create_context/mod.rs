@@ -5,12 +5,14 @@
 
 pub mod durable;
 pub mod lease;
+mod posix;
 
 pub use durable::{
     AppInstanceId, AppInstanceVersion, DurableHandleFlags, DurableHandleReconnect, DurableHandleReconnectV2,
     DurableHandleRequest, DurableHandleRequestV2, DurableHandleResponse, DurableHandleResponseV2,
 };
 pub use lease::{Lease, LeaseFlags, LeaseV1, LeaseV2};
+pub use posix::{PosixRequest, PosixResponse};
 
 use super::{FileId, LeaseState, u16_of, u32_of};
 use crate::bytes::{Malformed, Reader, Result, Writer, field};
@@ -50,8 +52,8 @@ pub mod name {
     /// A shared virtual disk, [MS-RSVD].
     pub const SVHDX_OPEN_DEVICE_CONTEXT: &[u8] =
         &[0x9c, 0xcb, 0xcf, 0x9e, 0x04, 0xc1, 0xe6, 0x43, 0x98, 0x0e, 0x15, 0x8d, 0xa1, 0xf6, 0xec, 0x83];
-    /// To be ignored by the specification. Linux and Samba use it for POSIX opens.
-    pub const RESERVED: &[u8] =
+    /// An open with POSIX semantics. [MS-SMB2] reserves the name; the POSIX extensions define it.
+    pub const POSIX: &[u8] =
         &[0x93, 0xad, 0x25, 0x50, 0x9c, 0xb4, 0x11, 0xe7, 0xb4, 0x23, 0x83, 0xde, 0x96, 0x8b, 0xcd, 0x7c];
 }
 
@@ -272,7 +274,7 @@ mod tests {
         vec![
             AllocationSize { allocation_size: 4096 }.to_context(),
             CreateContext::new(name::QUERY_ON_DISK_ID, &[][..]),
-            CreateContext::new(name::RESERVED, vec![7]),
+            CreateContext::new(name::POSIX, vec![7]),
         ]
     }
 
@@ -281,7 +283,7 @@ mod tests {
         let bytes = hex(CHAIN);
         assert_eq!(CreateContext::decode_list(&bytes), Ok(chain()));
         assert_eq!(encode_part(|out| CreateContext::encode_list(&chain(), out)), bytes);
-        assert_eq!(CreateContext::find(&chain(), name::RESERVED), chain().last());
+        assert_eq!(CreateContext::find(&chain(), name::POSIX), chain().last());
         assert_eq!(CreateContext::find(&chain(), name::EA_BUFFER), None);
         assert_eq!(CreateContext::decode_list(&[]), Ok(vec![]));
     }
