@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use server::acl::ntacl;
 use server::vfs::xattr::{ChangeTime, DOSATTRIB, DosAttributes};
-use server::vfs::{Errno, FileId, Kind, Metadata, Result, SetMetadata, Time, XattrSet};
+use server::vfs::{Errno, FileId, Kind, Metadata, Result, SetMetadata, SpecialFile, Time, XattrSet};
 
 use crate::attribute_table::AttributeTable;
 use crate::clock::Clock;
@@ -50,6 +50,8 @@ pub struct Stat {
     pub born: Option<Time>,
     /// Whether the storage compresses data written to the file, or to new files in the directory.
     pub compressed: bool,
+    /// The type of a special file; `None` for others.
+    pub special: Option<SpecialFile>,
 }
 
 /// How the attributes of one file are accessed. The values are those of the extended attributes of Linux.
@@ -237,6 +239,7 @@ impl Stat {
             },
             dos_attributes: dos.attributes,
             compressed: self.compressed,
+            special: self.special,
             absent: XattrSet::default(),
         }
     }
@@ -343,6 +346,7 @@ mod tests {
             changed: at(50, 1),
             born: Some(at(20, 100)),
             compressed: false,
+            special: None,
         }
     }
 

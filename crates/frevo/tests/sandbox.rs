@@ -71,6 +71,15 @@ fn faults() -> Vec<String> {
     for (name, call) in DENIED {
         check(name, *call, [-1; 4], libc::EPERM);
     }
+    // FIFOs and sockets are permitted; the address is not valid.
+    for (name, kind, errno) in [
+        ("mknodat of a character device", libc::S_IFCHR, libc::EPERM),
+        ("mknodat of a block device", libc::S_IFBLK, libc::EPERM),
+        ("mknodat of a FIFO", libc::S_IFIFO, libc::EFAULT),
+        ("mknodat of a socket", libc::S_IFSOCK, libc::EFAULT),
+    ] {
+        check(name, libc::SYS_mknodat, [-1, -1, kind.into(), 0], errno);
+    }
     for (name, flag) in [("NEWUSER", libc::CLONE_NEWUSER), ("NEWNET", libc::CLONE_NEWNET), ("NEWNS", libc::CLONE_NEWNS)]
     {
         // Without the filter, CLONE_SIGHAND without CLONE_VM is an error, so that no process is created.

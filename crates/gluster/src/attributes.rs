@@ -6,7 +6,7 @@ use std::ffi::{CStr, CString};
 use backing::metadata::{AttributeAccess, Stat};
 use backing::permissions::Permissions;
 use server::acl::model::posix_acl::{self, PosixAcl};
-use server::vfs::{Errno, FileId, Identity, Kind, Metadata, Result, Time};
+use server::vfs::{Errno, FileId, Identity, Kind, Metadata, Result, SpecialFile, Time};
 
 use crate::connection::Connection;
 use crate::identity;
@@ -150,6 +150,18 @@ pub(crate) fn kind(stat: &libc::stat) -> Kind {
     }
 }
 
+/// Returns the type of a special file.
+fn special(stat: &libc::stat) -> Option<SpecialFile> {
+    let number = || (libc::major(stat.st_rdev), libc::minor(stat.st_rdev));
+    match stat.st_mode & libc::S_IFMT {
+        libc::S_IFIFO => Some(SpecialFile::Fifo),
+        libc::S_IFSOCK => Some(SpecialFile::Socket),
+        libc::S_IFCHR => Some(SpecialFile::CharacterDevice(number().0, number().1)),
+        libc::S_IFBLK => Some(SpecialFile::BlockDevice(number().0, number().1)),
+        _ => None,
+    }
+}
+
 fn time(secs: i64, nanos: i64) -> Time {
     Time { secs, nanos: nanos as u32 }
 }
@@ -181,6 +193,7 @@ impl Connection {
             changed: time(stat.st_ctime, stat.st_ctime_nsec),
             born: None,
             compressed: false,
+            special: special(stat),
         }
     }
 

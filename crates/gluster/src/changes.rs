@@ -97,6 +97,9 @@ struct Made {
 
 impl Volume {
     pub(crate) fn create_now(&self, op: &Op, path: &RelPath, new: NewFile) -> Result<Created> {
+        if let Create::Special { .. } = new.kind {
+            return Err(Errno::OPNOTSUPP);
+        }
         let (directory, name) = self.parent(op, path)?;
         if let Create::Symlink { target, replaces } = &new.kind {
             let made = match replaces {
@@ -194,6 +197,7 @@ impl Volume {
             Create::Symlink { target, .. } => {
                 directory.handle.create_link(name, target).map(|(object, stat)| (object, None, stat))
             }
+            Create::Special { .. } => Err(Errno::OPNOTSUPP),
         };
         // The request that has created the name may not have recorded it yet.
         if matches!(made, Ok(_) | Err(Errno::EXIST)) {

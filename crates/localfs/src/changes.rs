@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use backing::metadata::{expected_attributes, is_birth, store};
 use backing::workers::Lane;
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Statx, StatxFlags, XattrFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Statx, StatxFlags, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::DosAttributes;
 use server::vfs::{
     Access, Create, Created, Errno, FileId, Identity, InitialAcl, Kind, NewFile, RelPath, Removed, Replace, Result,
-    Time,
+    SpecialFile, Time,
 };
 
 use crate::aside::Aside;
@@ -26,7 +26,12 @@ impl Share {
         let (kind, access) = match &new.kind {
             Create::File(access) => (Kind::File, Some(*access)),
             Create::Directory => (Kind::Directory, None),
-            Create::Symlink { target, replaces } => return self.create_link(who, path, target, *replaces),
+            Create::Symlink { target, replaces } => {
+                return self.create_other(who, path, &Other::Symlink(target), *replaces);
+            }
+            Create::Special { file, replaces } => {
+                return self.create_other(who, path, &Other::special(*file, new.mode)?, *replaces);
+            }
         };
         let NewFile { mode, dos_attributes, protection, .. } = new;
         let _own = own::names(self.root.path(), &[(path, true)]);
@@ -196,20 +201,20 @@ impl Share {
         renamed
     }
 
-    fn create_link(
+    fn create_other(
         self: &Arc<Self>,
         who: &Arc<Identity>,
         path: &RelPath,
-        target: &[u8],
+        other: &Other<'_>,
         replaces: Option<FileId>,
     ) -> Result<Created> {
         match replaces {
-            Some(file) => self.become_link(who, path, file, target)?,
+            Some(file) => self.become_other(who, path, file, other)?,
             None => {
                 let _own = own::names(self.root.path(), &[(path, true)]);
                 identity::assume(who)?;
                 let (directory, name) = self.root.parent(path)?;
-                rustix::fs::symlinkat(target, &directory, name).map_err(errno)?;
+                other.make(&directory, name)?;
             }
         }
         let (directory, name) = self.root.parent(path)?;
@@ -222,7 +227,7 @@ impl Share {
     }
 
     /// Exchanges both names, so that the replaced file can be checked before it is removed.
-    fn become_link(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, target: &[u8]) -> Result<()> {
+    fn become_other(&self, who: &Arc<Identity>, path: &RelPath, file: FileId, other: &Other<'_>) -> Result<()> {
         identity::assume(who)?;
         let (directory, name) = self.root.parent(path)?;
         let noted = Aside::new(self, &directory, file);
@@ -230,7 +235,7 @@ impl Share {
         let beside = path.parent().and_then(|parent| parent.join(aside)).unwrap_or_default();
         let _own = own::names(self.root.path(), &[(path, true), (path, false), (&beside, true), (&beside, false)]);
         identity::assume(who)?;
-        rustix::fs::symlinkat(target, &directory, aside).map_err(errno)?;
+        other.make(&directory, aside)?;
         let exchange = || rustix::fs::renameat_with(&directory, name, &directory, aside, RenameFlags::EXCHANGE);
         let remove = |flags| rustix::fs::unlinkat(&directory, aside, flags).map_err(errno);
         if let Err(error) = exchange() {
@@ -289,6 +294,34 @@ impl Share {
             Ok(()) if is_directory => Ok(Removed { links: Some(0) }),
             Ok(()) => Ok(Removed { links: Some(here.stx_nlink.saturating_sub(1)) }),
         }
+    }
+}
+
+/// What is neither a regular file nor a directory.
+enum Other<'a> {
+    /// A symbolic link to a target.
+    Symlink(&'a [u8]),
+    /// A FIFO or a socket with a mode.
+    Special(FileType, Mode),
+}
+
+impl Other<'_> {
+    /// Returns a FIFO or a socket. A device would give access to hardware of the server.
+    fn special(file: SpecialFile, mode: u32) -> Result<Other<'static>> {
+        let mode = Mode::from_raw_mode(mode & 0o777);
+        match file {
+            SpecialFile::Fifo => Ok(Other::Special(FileType::Fifo, mode)),
+            SpecialFile::Socket => Ok(Other::Special(FileType::Socket, mode)),
+            SpecialFile::CharacterDevice(..) | SpecialFile::BlockDevice(..) => Err(Errno::PERM),
+        }
+    }
+
+    fn make(&self, directory: &OwnedFd, name: &[u8]) -> Result<()> {
+        match self {
+            Other::Symlink(target) => rustix::fs::symlinkat(*target, directory, name),
+            Other::Special(file, mode) => rustix::fs::mknodat(directory, name, *file, *mode, 0),
+        }
+        .map_err(errno)
     }
 }
 

@@ -6,7 +6,7 @@ use backing::metadata::{AttributeAccess, Stat};
 use rustix::fs::{FileType, Statx, StatxAttributes, StatxFlags, StatxTimestamp, XattrFlags};
 use rustix::io::Errno as Raw;
 use server::vfs::xattr::DosAttributes;
-use server::vfs::{Kind, Metadata, Result, Time};
+use server::vfs::{Kind, Metadata, Result, SpecialFile, Time};
 
 use crate::root::id;
 use crate::{Share, errno, identity, proc_fd};
@@ -89,6 +89,7 @@ pub(crate) fn report(stat: &Statx) -> Stat {
         changed: time(stat.stx_ctime),
         born: birth(stat),
         compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
+        special: special(stat),
     }
 }
 
@@ -115,6 +116,17 @@ pub(crate) fn kind(stat: &Statx) -> Kind {
         FileType::Directory => Kind::Directory,
         FileType::Symlink => Kind::Symlink,
         _ => Kind::Special,
+    }
+}
+
+/// Returns the type of a special file.
+fn special(stat: &Statx) -> Option<SpecialFile> {
+    match FileType::from_raw_mode(stat.stx_mode.into()) {
+        FileType::Fifo => Some(SpecialFile::Fifo),
+        FileType::Socket => Some(SpecialFile::Socket),
+        FileType::CharacterDevice => Some(SpecialFile::CharacterDevice(stat.stx_rdev_major, stat.stx_rdev_minor)),
+        FileType::BlockDevice => Some(SpecialFile::BlockDevice(stat.stx_rdev_major, stat.stx_rdev_minor)),
+        _ => None,
     }
 }
 

@@ -103,6 +103,7 @@ impl State {
             changed: time,
             born: None,
             compressed: false,
+            special: None,
         })
     }
 }

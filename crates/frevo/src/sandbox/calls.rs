@@ -33,8 +33,6 @@ pub(super) static DENIED: &[libc::c_long] = &[
     libc::SYS_quotactl,
     // Files without a path: an open by handle is not limited to a share.
     libc::SYS_open_by_handle_at,
-    // Devices. The server does not create FIFOs and sockets in shares either.
-    libc::SYS_mknodat,
     libc::SYS_fanotify_init,
     // Parts of the kernel with frequent vulnerabilities.
     libc::SYS_bpf,
@@ -105,6 +103,9 @@ pub(super) static NAMESPACES: &[libc::c_int] = &[
 /// The socket families that are needed: for clients, LDAP and DNS; winbindd, NSS and administration; network
 /// interfaces.
 pub(super) static FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// The types of files that `mknodat` may create: FIFOs and sockets, but not devices.
+pub(super) static MADE: &[libc::mode_t] = &[libc::S_IFIFO, libc::S_IFSOCK];
 
 /// Terminal requests that inject input: `TIOCSTI` and `TIOCLINUX`.
 pub(super) static TYPING: &[u64] = &[0x5412, 0x541c];

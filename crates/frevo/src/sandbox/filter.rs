@@ -8,7 +8,7 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-use super::calls::{DENIED, DENIED_HERE, FAMILIES, LAST, NAMESPACES, TYPING};
+use super::calls::{DENIED, DENIED_HERE, FAMILIES, LAST, MADE, NAMESPACES, TYPING};
 
 /// Installs the filter on all threads of the process, and sets `no_new_privs`. Threads and processes created later
 /// inherit both.
@@ -56,6 +56,12 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>> {
     rules.insert(libc::SYS_socket, vec![rule(&FAMILIES.iter().map(other_than).collect::<Vec<_>>())?]);
     let typing = |request: &u64| rule(&[(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, *request)]);
     rules.insert(libc::SYS_ioctl, TYPING.iter().map(typing).collect::<Result<_>>()?);
+    let types = (0..=0xf).map(|kind| kind << 12).filter(|kind| !MADE.contains(kind));
+    let of_type = |kind: libc::mode_t| {
+        let compares = SeccompCmpOp::MaskedEq(libc::S_IFMT.into());
+        rule(&[(2, SeccompCmpArgLen::Dword, compares, kind.into())])
+    };
+    rules.insert(libc::SYS_mknodat, types.map(of_type).collect::<Result<_>>()?);
     Ok(rules)
 }
 
@@ -78,6 +84,6 @@ mod tests {
         assert!(program.len() < 4096, "{}", program.len());
         let calls = rules().expect("rules");
         assert!(calls.keys().all(|call| (0..=LAST).contains(call)), "all system calls are within the range");
-        assert_eq!(calls.len(), DENIED.len() + DENIED_HERE.len() + 3, "no system call is listed twice");
+        assert_eq!(calls.len(), DENIED.len() + DENIED_HERE.len() + 4, "no system call is listed twice");
     }
 }

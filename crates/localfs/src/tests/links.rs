@@ -214,8 +214,14 @@ fn a_swapped_link_never_turns_a_file_outside_into_a_link() {
         let file = NewFile::new(Create::File(BOTH), 0o644);
         let Ok(Created { metadata: made, .. }) = block_on(bed.fs.create(&bed.who, &new, file)) else { return };
         // The result of each depends on the momentary state.
-        let _ = block_on(bed.fs.create(&bed.who, &new, NewFile::symlink(b"passwd", Some(made.id))));
-        let _ = block_on(bed.fs.create(&bed.who, &path("b/passwd"), NewFile::symlink(b"new", Some(made.id))));
+        let fifo = |replaces| NewFile::new(Create::Special { file: SpecialFile::Fifo, replaces }, 0o600);
+        let turn = |target: &[u8]| match round % 2 {
+            0 => NewFile::symlink(target, Some(made.id)),
+            _ => fifo(Some(made.id)),
+        };
+        let _ = block_on(bed.fs.create(&bed.who, &new, turn(b"passwd")));
+        let _ = block_on(bed.fs.create(&bed.who, &path("b/passwd"), turn(b"new")));
+        let _ = block_on(bed.fs.create(&bed.who, &path(&format!("b/fifo{round}")), fifo(None)));
     });
 }
 

@@ -24,7 +24,7 @@ use std::process::Command;
 use bytes::Bytes;
 use server::answer::block_on;
 use server::vfs::contract::{self, Fixture};
-use server::vfs::{Access, Case, Create, ListRequest, Metadata, Page, SERVER, SetMetadata, read_into};
+use server::vfs::{Access, Case, Create, ListRequest, Metadata, Page, SERVER, SetMetadata, SpecialFile, read_into};
 use server::vfs::{QuotaLimits, QuotaOwner, QuotaRules};
 use tempfile::TempDir;
 
@@ -277,6 +277,44 @@ fn special_files_are_shown_and_never_opened() {
     let Page { entries, .. } = now(root.list(&bed.who, ListRequest { cursor: 0, count: 10, metadata: true }));
     assert_eq!(entries[0].metadata.map(|metadata| metadata.kind), Some(Kind::Special));
     assert_eq!(block_on(bed.fs.unlink(&bed.who, &path("fifo"), metadata.id, Kind::Special)).map(|_| ()), Ok(()));
+}
+
+#[test]
+fn fifos_and_sockets_are_created_and_devices_are_not() {
+    let bed = Bed::new();
+    for (file, is_made) in [
+        (SpecialFile::Fifo, true),
+        (SpecialFile::Socket, true),
+        (SpecialFile::CharacterDevice(1, 3), false),
+        (SpecialFile::BlockDevice(8, 0), false),
+    ] {
+        for replaces in [false, true] {
+            let name = format!("{file:?} {replaces}");
+            let name = path(&name.replace(['(', ')'], "-"));
+            let found = replaces.then(|| now(bed.fs.create(&bed.who, &name, NewFile::new(Create::File(BOTH), 0o600))));
+            let replaced = found.map(|found| found.metadata.id);
+            let new = NewFile::new(Create::Special { file, replaces: replaced }, 0o642);
+            let made = block_on(bed.fs.create(&bed.who, &name, new)).map(|created| created.metadata);
+            match is_made {
+                true => {
+                    let made = made.unwrap_or_else(|errno| panic!("{file:?}: {errno:?}"));
+                    assert_eq!((made.kind, made.special, made.mode), (Kind::Special, Some(file), 0o642));
+                    assert_eq!((made.uid, Some(made.id) == replaced), (bed.who.uid, false));
+                }
+                false => assert_eq!(made.err(), Some(Errno::PERM)),
+            }
+        }
+    }
+    // What has content is not replaced.
+    bed.local_write("content", "x");
+    let found = bed.found("content").2;
+    process(|| chown(bed.root.join("content"), Some(bed.who.uid), None)).unwrap();
+    let new = NewFile::new(Create::Special { file: SpecialFile::Fifo, replaces: Some(found.id) }, 0o600);
+    assert_eq!(block_on(bed.fs.create(&bed.who, &path("content"), new)).err(), Some(Errno::NOTEMPTY));
+    assert_eq!(process(|| fs::read(bed.root.join("content"))).unwrap(), b"x");
+    let root = bed.found("").1;
+    let listed = now(root.list(&bed.who, ListRequest { cursor: 0, count: 100, metadata: true })).entries;
+    assert!(listed.iter().all(|entry| !entry.name.starts_with(b".frevo")), "nothing is left over");
 }
 
 #[test]

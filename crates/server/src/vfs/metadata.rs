@@ -46,6 +46,19 @@ pub enum Kind {
     Special,
 }
 
+/// The type of a [`Kind::Special`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SpecialFile {
+    /// A FIFO.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device with its major and minor number.
+    CharacterDevice(u32, u32),
+    /// A block device with its major and minor number.
+    BlockDevice(u32, u32),
+}
+
 /// The result of `stat` and the attributes that Samba stores next to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metadata {
@@ -83,6 +96,8 @@ pub struct Metadata {
     pub dos_attributes: Option<u32>,
     /// Whether the file system compresses data written to the file, or to new files in the directory.
     pub compressed: bool,
+    /// The type of a special file; `None` for others.
+    pub special: Option<SpecialFile>,
     /// The attributes of [`Capabilities::attributes`](super::Capabilities::attributes) that the file is known not to
     /// have. An attribute that was not looked for is not in the set.
     pub absent: XattrSet,

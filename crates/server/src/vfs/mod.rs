@@ -38,8 +38,8 @@ pub use errno::Errno;
 pub use kernel_locks::{Lease, LeaseCallback, RangeChange, RangeLock};
 pub use lookup::{Case, Lookup, Parent, SymlinkPolicy};
 pub use metadata::{
-    DataRange, DirectoryVersion, Entry, EntryXattr, FileId, FileSystemState, Kind, Metadata, SetMetadata, Space, Time,
-    WorkerNumbers, XattrFilter,
+    DataRange, DirectoryVersion, Entry, EntryXattr, FileId, FileSystemState, Kind, Metadata, SetMetadata, Space,
+    SpecialFile, Time, WorkerNumbers, XattrFilter,
 };
 pub use op::{Cancellation, Op, cancellable};
 pub use path::RelPath;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Access, Case, Entry, FileId, Metadata, Node, RelPath, SymlinkPolicy};
+use super::{Access, Case, Entry, FileId, Metadata, Node, RelPath, SpecialFile, SymlinkPolicy};
 
 /// How [`Vfs::lookup`](super::Vfs::lookup) resolves a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +38,13 @@ pub enum Create {
         /// The empty file or directory with the same name that it replaces atomically. The name is never missing, and
         /// nothing with content is lost. `Errno::STALE` where another file has the name, `Errno::NOTEMPTY` where it has
         /// content, `Errno::OPNOTSUPP` or `Errno::INVAL` where the file system cannot replace it.
+        replaces: Option<FileId>,
+    },
+    /// A FIFO or a socket. `Errno::OPNOTSUPP` where they are not supported, `Errno::PERM` for a device.
+    Special {
+        /// Its type.
+        file: SpecialFile,
+        /// The empty file that it replaces, as for a symbolic link.
         replaces: Option<FileId>,
     },
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::directory::Directory;
 use super::kept::Kept;
 use super::pages::{PAGE, Pages};
-use crate::vfs::{FileId, Identity, Kind, Metadata, Time, XattrSet};
+use crate::vfs::{FileId, Identity, Kind, Metadata, SpecialFile, Time, XattrSet};
 
 /// A file, directory or link.
 pub(super) struct Inode {
@@ -40,7 +40,7 @@ pub(super) enum Body {
     },
     /// The target, exactly as given.
     Symlink(Box<[u8]>),
-    Special,
+    Special(SpecialFile),
 }
 
 impl Body {
@@ -57,7 +57,7 @@ impl Body {
             Body::File(_) => Kind::File,
             Body::Directory { .. } => Kind::Directory,
             Body::Symlink(_) => Kind::Symlink,
-            Body::Special => Kind::Special,
+            Body::Special(_) => Kind::Special,
         }
     }
 }
@@ -102,7 +102,7 @@ impl Inode {
         let (size, allocated) = match &self.body {
             Body::File(content) => (content.size(), content.allocated() * PAGE),
             Body::Symlink(target) => (target.len() as u64, 0),
-            Body::Directory { .. } | Body::Special => (0, 0),
+            Body::Directory { .. } | Body::Special(_) => (0, 0),
         };
         Metadata {
             id,
@@ -121,6 +121,10 @@ impl Inode {
             born: Some(self.born),
             dos_attributes: self.dos_attributes,
             compressed: self.compressed,
+            special: match self.body {
+                Body::Special(special) => Some(special),
+                _ => None,
+            },
             absent: XattrSet::default(),
         }
     }

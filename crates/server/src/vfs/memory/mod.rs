@@ -28,7 +28,7 @@ use self::view::View;
 use super::{
     Access, AclKind, Capabilities, Changes, Create, Created, Enforcement, Errno, Features, FileId, GRANULARITY,
     Identity, InitialAcl, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op, Parent, Private, QuotaOwner,
-    RelPath, Removed, RenameRequest, Replace, Result, Space, Time, Vfs, WantedXattrs,
+    RelPath, Removed, RenameRequest, Replace, Result, Space, SpecialFile, Time, Vfs, WantedXattrs,
 };
 use crate::acl::model::posix_acl::PosixAcl;
 use crate::answer::Answer;
@@ -145,7 +145,7 @@ impl Memory {
 
     /// Makes `path` a special file such as a socket.
     pub fn special(&self, who: &Identity, path: &RelPath, mode: u32) -> Result<()> {
-        self.0.add(&mut self.0.state.lock(), who, path, Body::Special, mode).map(|_| ())
+        self.0.add(&mut self.0.state.lock(), who, path, Body::Special(SpecialFile::Fifo), mode).map(|_| ())
     }
 
     /// Returns the number of inodes, including unlinked ones that are still open.
@@ -243,6 +243,15 @@ impl Shared {
                     self.remove_empty(&mut state, who, path, id)?;
                 }
                 (Body::Symlink(target), Access::default())
+            }
+            Create::Special { file: SpecialFile::CharacterDevice(..) | SpecialFile::BlockDevice(..), .. } => {
+                return Err(Errno::PERM);
+            }
+            Create::Special { file, replaces } => {
+                if let Some(id) = replaces {
+                    self.remove_empty(&mut state, who, path, id)?;
+                }
+                (Body::Special(file), Access::default())
             }
         };
         let mode = if let Body::Symlink(_) = body { 0o777 } else { new.mode };
@@ -370,7 +379,7 @@ impl Shared {
         match (&state.inode(number)?.body, kind) {
             (Body::Directory { .. }, kind) if kind != Kind::Directory => return Err(Errno::ISDIR),
             (Body::Directory { entries, .. }, _) if !entries.is_empty() => return Err(Errno::NOTEMPTY),
-            (Body::File(_) | Body::Special, Kind::Directory) => return Err(Errno::NOTDIR),
+            (Body::File(_) | Body::Special(_), Kind::Directory) => return Err(Errno::NOTDIR),
             _ => {}
         }
         state.detach(place.parent, place.name, now)?;
@@ -389,7 +398,7 @@ impl Shared {
             Body::Directory { entries, .. } if entries.is_empty() => {}
             Body::File(content) if content.size() == 0 => {}
             Body::Directory { .. } | Body::File(_) => return Err(Errno::NOTEMPTY),
-            Body::Symlink(_) | Body::Special => return Err(Errno::INVAL),
+            Body::Symlink(_) | Body::Special(_) => return Err(Errno::INVAL),
         }
         state.may_remove(who, place.parent, number)?;
         state.detach(place.parent, place.name, now)
