@@ -109,6 +109,7 @@ mkdir -p "$work/data"
 cat >"$work/smb.conf" <<END
 [global]
     map to guest = never
+    smb3 unix extensions = yes
 [share]
     path = $work/data
     read only = no

@@ -42,9 +42,18 @@ pub(crate) fn file_attributes(disk: &Disk, name: Option<&[u8]>, metadata: &Metad
     FileAttributes(if bits == 0 { FileAttributes::NORMAL.0 } else { bits })
 }
 
+/// Returns the attributes that are stored for a file.
+pub(crate) fn stored(disk: &Disk, metadata: &Metadata) -> u32 {
+    metadata.dos_attributes.filter(|_| disk.share.attributes.store_dos_attributes).unwrap_or(0) & KEPT
+}
+
 /// Returns the attributes of an open file.
 pub(crate) fn of_open(disk: &Disk, file: &FileOpen, metadata: &Metadata) -> FileAttributes {
     let shown = file_attributes(disk, file.name.path.lock().name(), metadata);
+    // Such clients see special files as reparse points.
+    if file.posix && metadata.kind == Kind::Special {
+        return FileAttributes(shown.0 & !FileAttributes::NORMAL.0) | FileAttributes::REPARSE_POINT;
+    }
     if file.leads_to_directory { shown | FileAttributes::DIRECTORY } else { shown }
 }
 

@@ -24,7 +24,7 @@ use super::audit_room::refusal;
 use crate::audit::{Moved, Origin, Trail};
 use crate::error::{Error, Result};
 use crate::information::ea;
-use crate::name::Stream;
+use crate::name::{Stream, parse_posix};
 use crate::policy::Share;
 use crate::policy::audit::Operation;
 use crate::policy::limits::{AUDITED_DESCRIPTOR, QUOTA_SIDS_MAX};
@@ -211,7 +211,8 @@ pub(super) fn opened(
 /// Records a CREATE that has failed.
 pub(super) fn not_opened(disk: &Disk, asked: &CreateRequest<'_>, error: &Error) {
     let Some(trail) = &disk.audit else { return };
-    let Ok(name) = disk.share.names.characters.parse(asked.name) else { return };
+    let parsed = disk.share.names.characters.parse(asked.name).or_else(|_| parse_posix(asked.name));
+    let Ok(name) = parsed else { return };
     let stream = match &name.stream {
         Stream::Alternate(stream) => Some(stream.as_str()),
         _ => None,
@@ -413,7 +414,7 @@ impl<'a> Change<'a> {
 /// Returns the path of a new name in a request.
 fn new_path(trail: &Trail, disk: &Disk, name: &[u8]) -> String {
     let name = name.strip_prefix(b"\\\0").unwrap_or(name);
-    match disk.share.names.characters.parse(name) {
+    match disk.share.names.characters.parse(name).or_else(|_| parse_posix(name)) {
         Ok(name) => trail.path(&disk.share.names.asked(name.path), None),
         Err(_) => String::new(),
     }

@@ -37,7 +37,7 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
     }
     if asked.flags.contains(CloseFlags::POSTQUERY_ATTRIB)
         && let (Some(file), Some(disk)) = (open.file(), open.tree.disk())
-        && let Ok(metadata) = file.node.metadata(&file.op).await
+        && let Ok(metadata) = file.shown_node().metadata(&file.op).await
     {
         response = attributes::close_response(disk, file, &metadata);
     }

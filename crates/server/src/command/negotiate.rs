@@ -10,7 +10,7 @@ use proto::smb1::{self, Offer};
 use proto::smb2::header::{Command, Header};
 use proto::smb2::negotiate::{
     Capabilities, CipherId, Dialect, EncryptionCapabilities, HashAlgorithm, NegotiateContext, NegotiateContextType,
-    NegotiateRequest, NegotiateResponse, PreauthIntegrityCapabilities, SecurityMode, SigningAlgorithm,
+    NegotiateRequest, NegotiateResponse, PosixExtensions, PreauthIntegrityCapabilities, SecurityMode, SigningAlgorithm,
     SigningCapabilities,
 };
 use proto::status::Status;
@@ -112,6 +112,7 @@ fn settle(dialect: Dialect, asked: &NegotiateRequest<'_>, policy: &Policy, conne
         max_transact: limit(policy.smb2_max_trans),
         max_read: limit(policy.smb2_max_read),
         max_write: limit(policy.smb2_max_write),
+        posix: false,
         preauth: None,
     }
 }
@@ -193,6 +194,13 @@ fn negotiate_contexts(
             negotiated.signing = best;
             answer.push(SigningCapabilities { signing_algorithms: vec![best] }.to_context());
         }
+    }
+    if policy.smb3_unix_extensions
+        && let Some(offered) = find(NegotiateContextType::POSIX_EXTENSIONS_AVAILABLE)?
+        && PosixExtensions::decode(offered)?.versions.contains(&PosixExtensions::VERSION)
+    {
+        negotiated.posix = true;
+        answer.push(PosixExtensions { versions: vec![PosixExtensions::VERSION] }.to_context());
     }
     Ok(answer)
 }

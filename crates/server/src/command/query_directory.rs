@@ -19,7 +19,9 @@ use super::audit;
 use super::convert::convert;
 use crate::attributes;
 use crate::error::{Error, Result};
+use crate::information::posix;
 use crate::links;
+use crate::name;
 use crate::name::short::{is_short, mangle, may_be_mangled};
 use crate::name::wildcard::{Matcher, Pattern};
 use crate::reparse;
@@ -57,9 +59,10 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let class = FileInformationClass(asked.file_information_class);
-    let class = DirectoryClass::new(class).ok_or(Error::new(Status::INVALID_INFO_CLASS))?;
+    let is_known = class != FileInformationClass::POSIX || file.posix;
+    let class = DirectoryClass::new(class).filter(|_| is_known).ok_or(Error::new(Status::INVALID_INFO_CLASS))?;
     let mut listing = file.listing.lock().await;
-    listing.begin(&asked, disk)?;
+    listing.begin(&asked, disk, file.posix)?;
     QueryDirectoryResponse::begin(&mut reply.body());
     let batch = request.connection.server.policy().limits.listing_batch;
     let single = asked.flags.contains(QueryDirectoryFlags::RETURN_SINGLE_ENTRY);
@@ -76,6 +79,7 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
         newest: newest(request, disk),
         mac: lists_for_mac.then_some(&request.connection.server.opens.streams),
         hides_ids: request.hides_ids(disk),
+        posix: file.posix,
         work: Work::new(),
     };
     let first = !listing.begun;
@@ -90,7 +94,7 @@ pub(crate) async fn query_directory(request: &Request<'_>, reply: &mut Reply) ->
 }
 
 impl Listing {
-    fn begin(&mut self, asked: &QueryDirectoryRequest<'_>, disk: &Disk) -> Result<()> {
+    fn begin(&mut self, asked: &QueryDirectoryRequest<'_>, disk: &Disk, posix: bool) -> Result<()> {
         let reopen = asked.flags.contains(QueryDirectoryFlags::REOPEN);
         let restart = reopen || asked.flags.contains(QueryDirectoryFlags::RESTART_SCANS);
         if restart {
@@ -103,9 +107,14 @@ impl Listing {
                 units.push(u16::from(b'*'));
             }
             let names = &disk.share.names;
-            let pattern = Pattern::new(&units, !names.case_sensitive || names.has_one_case());
+            let ignores_case = !posix && (!names.case_sensitive || names.has_one_case());
+            let pattern = Pattern::new(&units, ignores_case);
             let pattern = pattern.map_err(|_| Error::new(Status::OBJECT_NAME_INVALID))?;
-            self.name = pattern.exact().map(|_| names.asked_name(names.characters.from_wire(&units)).into());
+            let named = |units: &[u16]| match posix {
+                true => name::from_wire(units),
+                false => names.asked_name(names.characters.from_wire(units)),
+            };
+            self.name = pattern.exact().map(|_| named(&units).into());
             self.pattern = Some(pattern);
         }
         Ok(())
@@ -124,6 +133,8 @@ struct Page<'a> {
     mac: Option<&'a Streams>,
     /// Ids of files are not told.
     hides_ids: bool,
+    /// The directory was opened with POSIX semantics.
+    posix: bool,
     /// Entries written later are hidden by `hide new files timeout`.
     newest: Option<Time>,
     work: Work,
@@ -141,7 +152,7 @@ impl Page<'_> {
     fn matches(&self, disk: &Disk, on_disk: &[u8], units: &[u16]) -> bool {
         let Some(matcher) = &self.matcher else { return true };
         let short = || -> Vec<u16> { mangle(on_disk).encode_utf16().collect() };
-        matcher.matches(units) || (has_short_name(disk, on_disk) && matcher.matches(&short()))
+        matcher.matches(units) || !self.posix && (has_short_name(disk, on_disk) && matcher.matches(&short()))
     }
 }
 
@@ -164,7 +175,7 @@ async fn fill(
             };
         };
         page.work.spend(ENTRY).await;
-        let (entry, is_dfs_link) = followed(disk, file, entry).await;
+        let (entry, is_dfs_link) = if page.posix { (entry, false) } else { followed(disk, file, entry).await };
         let Some((units, mut metadata)) = shown(disk, listing, page, &entry) else { continue };
         if is_dfs_link {
             // As in Samba, a link of a DFS namespace is a directory that is a reparse point.
@@ -184,6 +195,9 @@ async fn fill(
         if page.mac.is_some() {
             page.work.spend(CHECK).await;
             encoded.mac = Some(mac_attributes(disk, file, listing, &entry, &metadata).await);
+        }
+        if page.posix {
+            describe(&mut encoded, &metadata, tag);
         }
         if page.hides_ids {
             (encoded.file_id, encoded.file_id_128) = (0, [0; 16]);
@@ -252,10 +266,10 @@ impl Listing {
     /// Prepares the first entries: the single name, or `.`, `..` and those that are read with the parent's metadata.
     async fn first(&mut self, disk: &Disk, file: &FileOpen, page: &Page<'_>) -> Result<()> {
         if let Some(name) = self.name.as_deref().filter(|name| !is_dots(name)) {
-            let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+            let case = if disk.share.names.case_sensitive || page.posix { Case::Sensitive } else { Case::Insensitive };
             let found = file.node.entry(&file.op, name, case).await?;
             // Short names can be found only by reading the directory.
-            let may_be_short = disk.share.names.mangled_names && may_be_mangled(name);
+            let may_be_short = disk.share.names.mangled_names && !page.posix && may_be_mangled(name);
             let found = found.filter(|entry| !is_store_name(&entry.name));
             self.looked_up = found.is_some();
             self.ended = found.is_some() || !may_be_short;
@@ -338,7 +352,8 @@ async fn reparse_tag(disk: &Disk, file: &FileOpen, entry: &Entry, metadata: &Met
 
 /// Returns the wire name of an entry that matches the pattern and is visible to the client.
 fn shown(disk: &Disk, listing: &Listing, page: &Page<'_>, entry: &Entry) -> Option<(Vec<u16>, Metadata)> {
-    if !disk.veto.is_empty() && disk.veto.matches(&entry.name) || disk.share.names.characters.hides(&entry.name) {
+    let is_vetoed = !disk.veto.is_empty() && disk.veto.matches(&entry.name);
+    if is_vetoed || !page.posix && disk.share.names.characters.hides(&entry.name) {
         return None;
     }
     let metadata = entry.metadata?;
@@ -351,6 +366,7 @@ fn shown(disk: &Disk, listing: &Listing, page: &Page<'_>, entry: &Entry) -> Opti
     }
     let units = match &*entry.name {
         dots @ (b"." | b"..") => dots.iter().copied().map(u16::from).collect(),
+        name if page.posix => name::to_wire_posix(name),
         name => disk.share.names.characters.to_wire(name),
     };
     (listing.looked_up || page.matches(disk, &entry.name, &units)).then_some((units, metadata))
@@ -417,8 +433,20 @@ fn directory_entry<'a>(
         file_id: metadata.file_id(),
         file_id_128,
         mac: None,
+        posix: None,
         file_name: name,
     }
+}
+
+/// Adds what an entry shows to a POSIX client.
+fn describe(encoded: &mut DirectoryEntry<'_>, metadata: &Metadata, tag: ReparseTag) {
+    let tag = if matches!(metadata.kind, Kind::Symlink | Kind::Special) { posix::tag(metadata) } else { tag };
+    encoded.file_attributes = posix::file_attributes(encoded.file_attributes, tag);
+    encoded.reparse_tag = tag;
+    encoded.short_name = ShortName::NONE;
+    encoded.end_of_file = posix::end_of_file(metadata);
+    encoded.allocation_size = metadata.allocated;
+    encoded.posix = Some(posix::attributes(metadata, tag));
 }
 
 /// Returns what an entry shows to a Mac. Shares without the extensions are listed in the form for Macs, too, but the

@@ -2,7 +2,7 @@
 //! security.
 
 use proto::dtyp::AccessMask;
-use proto::fscc::FileInformationClass as Class;
+use proto::fscc::{FileInformationClass as Class, FsInformationClass as FsClass};
 use proto::smb2::InfoType;
 use proto::smb2::header::Header;
 use proto::smb2::negotiate::Dialect;
@@ -33,6 +33,9 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
         }
         (Target::Quotas(quotas), Some(disk)) => {
             let answer = match asked.info_type {
+                InfoType::FILESYSTEM if FsClass(asked.file_info_class) == FsClass::POSIX => {
+                    return Err(Error::because(Status::INVALID_INFO_CLASS, "not a POSIX open"));
+                }
                 InfoType::FILESYSTEM => filesystem::query(request, &asked, &quotas.node, &quotas.op, disk).await?,
                 InfoType::QUOTA => quota::query(request, reply, &asked, quotas, disk).await?,
                 _ => return Err(Error::because(Status::INVALID_DEVICE_REQUEST, "the quota file is not a file")),
@@ -43,6 +46,9 @@ pub(crate) async fn query_info(request: &Request<'_>, reply: &mut Reply) -> Resu
     };
     let answer = match asked.info_type {
         InfoType::FILE => query_file(request, &asked, &open, file, disk).await?,
+        InfoType::FILESYSTEM if FsClass(asked.file_info_class) == FsClass::POSIX && !file.posix => {
+            return Err(Error::because(Status::INVALID_INFO_CLASS, "not a POSIX open"));
+        }
         InfoType::FILESYSTEM => filesystem::query(request, &asked, &file.node, &file.op, disk).await?,
         InfoType::SECURITY => {
             let shows_mode = request.shows_mode_to_mac();
@@ -84,7 +90,9 @@ async fn query_file(
     }
     let needed = match class {
         // [MS-FSA] 2.1.5.12: classes with times and attributes need the right to read them.
-        Class::BASIC | Class::ALL | Class::NETWORK_OPEN | Class::ATTRIBUTE_TAG => AccessMask::FILE_READ_ATTRIBUTES.0,
+        Class::BASIC | Class::ALL | Class::NETWORK_OPEN | Class::ATTRIBUTE_TAG | Class::POSIX => {
+            AccessMask::FILE_READ_ATTRIBUTES.0
+        }
         Class::FULL_EA => AccessMask::FILE_READ_EA.0,
         _ => 0,
     };

@@ -14,7 +14,7 @@ use crate::files::notify::Change;
 use crate::files::oplock::Wait;
 use crate::files::{NameInUse, NameReplacement};
 use crate::links;
-use crate::name::Stream;
+use crate::name::{self, Stream};
 use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::security::access;
@@ -26,6 +26,7 @@ use crate::streams::layout::is_store;
 use crate::tree::Disk;
 use crate::vfs::{
     Access, Case, Errno, FileId, Kind, Lookup, Metadata, Node, Parent, RelPath, Removed, RenameRequest, Replace,
+    SymlinkPolicy,
 };
 
 /// How often a rename is started.
@@ -99,7 +100,7 @@ async fn rename(
     if has_open_streams(request, file.file) {
         return Err(Error::because(Status::ACCESS_DENIED, "a stream of the file is open"));
     }
-    let target = target(disk, asked.file_name, &from).await?;
+    let target = target(disk, asked.file_name, &from, file.posix).await?;
     let directory = match target.directory {
         None => directory(disk, &target.path).await?,
         known => known,
@@ -118,8 +119,11 @@ async fn rename(
             return Ok(Attempt::HandleBreak(held, wait));
         }
         let is_open = match renames_over_open_files(request, disk) {
-            true => blocks_rename_by_mac(server, disk, &from),
-            false => files.is_open_beneath(disk.volume, &from),
+            true => depends_on_name(server, disk, &from),
+            false if file.posix => {
+                files.is_open_beneath(disk.volume, &from, true) || depends_on_name(server, disk, &from)
+            }
+            false => files.is_open_beneath(disk.volume, &from, false),
         };
         if is_open {
             return Err(Error::because(Status::ACCESS_DENIED, "a file in the directory is open"));
@@ -139,7 +143,7 @@ async fn rename(
         ));
     }
     let replacement = match target.existing.as_ref().filter(|_| !itself) {
-        Some(existing) => match replace(request, &target, existing, open, asked.replace_if_exists)? {
+        Some(existing) => match replace(request, &target, existing, open, asked.replace_if_exists, file.posix)? {
             Replacing::Now(replacement) => Some(replacement),
             Replacing::After(wait) => return Ok(Attempt::HandleBreak(existing.id, wait)),
         },
@@ -185,13 +189,13 @@ async fn link(request: &Request<'_>, buffer: &[u8], open: &Arc<Open>, file: &Fil
         return Err(Error::new(Status::ACCESS_DENIED));
     }
     let from = file.name.path.lock().clone();
-    let target = target(disk, asked.file_name, &from).await?;
+    let target = target(disk, asked.file_name, &from, file.posix).await?;
     let mut replacement = None;
     if let Some(existing) = &target.existing {
         if (target.is_own || existing.id == file.file) && target.path == from {
             return Ok(Attempt::Done);
         }
-        match replace(request, &target, existing, open, asked.replace_if_exists)? {
+        match replace(request, &target, existing, open, asked.replace_if_exists, file.posix)? {
             Replacing::Now(now) => replacement = Some(now),
             Replacing::After(wait) => return Ok(Attempt::HandleBreak(existing.id, wait)),
         }
@@ -217,7 +221,7 @@ fn renames_over_open_files(request: &Request<'_>, disk: &Disk) -> bool {
 
 /// Returns whether an open below the directory depends on its present name: the record of a persistent open has the
 /// path, and so has the deletion of a file by its last CLOSE.
-fn blocks_rename_by_mac(server: &Server, disk: &Disk, directory: &RelPath) -> bool {
+fn depends_on_name(server: &Server, disk: &Disk, directory: &RelPath) -> bool {
     server.opens.files.is_deleted_beneath(disk.volume, directory)
         || server.opens.durable.is_persistent_beneath(disk.volume, directory)
 }
@@ -259,12 +263,17 @@ impl Target {
     }
 }
 
-async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target> {
+async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath, posix: bool) -> Result<Target> {
     // Some clients begin the new name with a backslash although it is relative to the share.
     let wire_name = wire_name.strip_prefix(b"\\\0").unwrap_or(wire_name);
-    let parsed = disk.share.names.characters.parse(wire_name);
+    let parsed = match posix {
+        true => name::parse_posix(wire_name),
+        false => disk.share.names.characters.parse(wire_name),
+    };
     let mut name = parsed.map_err(|error| Error::new(error.status()))?;
-    name.path = disk.share.names.asked(name.path);
+    if !posix {
+        name.path = disk.share.names.asked(name.path);
+    }
     if name.stream != Stream::Unnamed {
         return Err(Error::because(Status::NOT_SUPPORTED, "streams cannot be renamed here"));
     }
@@ -279,6 +288,9 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
     }
     if !disk.veto.is_empty() && name.path.components().any(|component| disk.veto.matches(component)) {
         return Err(Error::because(Status::ACCESS_DENIED, "the name matches `veto files`"));
+    }
+    if posix {
+        return exact_target(disk, name.path, from).await;
     }
     let case = if disk.share.names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     // A symbolic link with the new name is itself replaced.
@@ -304,6 +316,31 @@ async fn target(disk: &Disk, wire_name: &[u8], from: &RelPath) -> Result<Target>
                 kind => kind == Kind::Directory,
             };
             Ok(Target { path, existing: Some(metadata), node: Some(node), is_own: same, is_directory, directory: None })
+        }
+    }
+}
+
+/// Returns the new name that a POSIX client means: exactly this one, reached without a symbolic link.
+async fn exact_target(disk: &Disk, path: RelPath, from: &RelPath) -> Result<Target> {
+    let look_up = |path: RelPath| async move {
+        let links = SymlinkPolicy::NONE.to_last();
+        links::look_up_with(disk, &disk.op, &path, Case::Sensitive, links, Access::default()).await
+    };
+    let mut found = look_up(path.clone()).await?;
+    if matches!(found, Lookup::Missing { .. } | Lookup::NoParent)
+        && let Some(meant) = name::meant(&path)
+    {
+        if is_store(&meant) || meant.components().any(|component| disk.veto.matches(component)) {
+            return Err(Error::because(Status::ACCESS_DENIED, "the name matches `veto files`"));
+        }
+        found = look_up(meant).await?;
+    }
+    match found {
+        Lookup::Missing { path, parent } => Ok(Target::free(path, &parent)),
+        Lookup::NoParent => Err(Error::new(Status::OBJECT_PATH_NOT_FOUND)),
+        Lookup::Found { path, metadata, node } => {
+            let (is_own, is_directory) = (path == *from, metadata.kind == Kind::Directory);
+            Ok(Target { path, existing: Some(metadata), node: Some(node), is_own, is_directory, directory: None })
         }
     }
 }
@@ -345,6 +382,7 @@ fn replace<'a>(
     existing: &Metadata,
     open: &Open,
     replace: bool,
+    posix: bool,
 ) -> Result<Replacing<'a>> {
     if !replace {
         return Err(Error::new(Status::OBJECT_NAME_COLLISION));
@@ -357,7 +395,7 @@ fn replace<'a>(
     if let Some(wait) = server.opens.files.name_changes(existing.id, open.persistent_id, None, true, now) {
         return Ok(Replacing::After(wait));
     }
-    match server.opens.files.begin_replacement(existing.id, now) {
+    match server.opens.files.begin_replacement(existing.id, now, posix) {
         Ok(replacement) => Ok(Replacing::Now(replacement)),
         Err(NameInUse::Replaced(wait)) => Ok(Replacing::After(wait)),
         Err(NameInUse::Open) => Err(Error::because(Status::ACCESS_DENIED, "the file that would be replaced is open")),

@@ -44,7 +44,7 @@ pub(crate) async fn rename(
             let layout = disk.share.streams.as_ref().ok_or(Error::new(Status::NOT_SUPPORTED))?;
             let place = Arc::clone(&file.name) as Arc<dyn Located>;
             let other = server.opens.streams.stream(disk, layout, (stream.file(), Some(place)), &name);
-            replacement = match server.opens.files.begin_replacement(other.id, server.environment.uptime()) {
+            replacement = match server.opens.files.begin_replacement(other.id, server.environment.uptime(), false) {
                 Ok(replacement) => Some(replacement),
                 Err(NameInUse::Replaced(wait)) => return Ok(Attempt::HandleBreak(other.id, wait)),
                 Err(NameInUse::Open) if !asked.replace_if_exists => {

@@ -90,7 +90,8 @@ async fn change(
         }
         InfoType::SECURITY => {
             let now = request.connection.server.environment.now();
-            security::set(asked, open.granted, file, disk, now, request.shows_mode_to_mac()).await?;
+            let takes_mode = file.posix || request.shows_mode_to_mac();
+            security::set(asked, open.granted, file, disk, now, takes_mode).await?;
             let change = Change::modified(CompletionFilter::SECURITY);
             request.connection.server.file_changed(disk, file, change);
         }
@@ -344,7 +345,10 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
         return Err(Error::because(Status::CANNOT_DELETE, "not permitted for the share's root"));
     }
     let metadata = file.node.metadata(&file.op).await?;
-    let shown = attributes::file_attributes(disk, path.name(), &metadata);
+    let shown = match file.posix {
+        true => FileAttributes(attributes::stored(disk, &metadata)),
+        false => attributes::file_attributes(disk, path.name(), &metadata),
+    };
     if shown.contains(FileAttributes::READONLY) && !disk.share.attributes.delete_readonly {
         return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
     }
@@ -356,6 +360,11 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
     if let Some(wait) = files.name_changes(file.file, open.persistent_id, file.lease_id(), false, now) {
         oplock_break::wait(request, reply, file.file, wait).await?;
         file.still_open()?;
+    }
+    if file.posix {
+        // The name is removed when the handle is closed, although others may be open.
+        file.delete_on_close.store(true, Ordering::Release);
+        return Ok(());
     }
     files.set_doom(file.file, file.doom());
     files.set_delete_pending(file.file, true);

@@ -28,12 +28,25 @@ pub struct NameReplacement<'a> {
 }
 
 impl Table {
-    /// Starts the replacement of a name of `file`, if the file is not open.
-    pub fn begin_replacement(&self, file: FileId, now: Duration) -> Result<NameReplacement<'_>, NameInUse> {
+    /// Starts the replacement of a name of `file`, if the file is not open. With `posix`, it may have POSIX opens,
+    /// which keep it without the name.
+    pub fn begin_replacement(
+        &self,
+        file: FileId,
+        now: Duration,
+        posix: bool,
+    ) -> Result<NameReplacement<'_>, NameInUse> {
         match self.shard(file).lock().entry(file) {
             Entry::Occupied(mut entry) => {
                 let state = entry.get_mut();
-                Err(if state.being_replaced { NameInUse::Replaced(state.wait_for_name(now)) } else { NameInUse::Open })
+                if state.being_replaced {
+                    return Err(NameInUse::Replaced(state.wait_for_name(now)));
+                }
+                if !(posix && state.is_posix()) {
+                    return Err(NameInUse::Open);
+                }
+                state.being_replaced = true;
+                Ok(NameReplacement { table: self, file })
             }
             Entry::Vacant(entry) => {
                 entry.insert_entry(Default::default()).get_mut().being_replaced = true;
@@ -51,6 +64,12 @@ impl Table {
 }
 
 impl super::table::File {
+    /// Permits opens again.
+    fn end_replacement(&mut self) {
+        self.being_replaced = false;
+        self.oplocks.wake();
+    }
+
     /// Waits until the name leads to the other file, or the replacement has failed.
     pub(super) fn wait_for_name(&mut self, now: Duration) -> Wait {
         self.oplocks.wait(now + ACKNOWLEDGMENT_TIME)
@@ -62,7 +81,11 @@ impl Drop for NameReplacement<'_> {
         let mut shard = self.table.shard(self.file).lock();
         // Opens that looked the file up before must look again.
         self.table.removed(self.file);
-        shard.remove(&self.file);
+        match shard.get_mut(&self.file) {
+            Some(state) if state.is_closed() => _ = shard.remove(&self.file),
+            Some(state) => state.end_replacement(),
+            None => {}
+        }
     }
 }
 
@@ -90,11 +113,11 @@ mod tests {
         let mode = ShareMode { access: AccessMask::FILE_READ_DATA, share: ShareAccess(7) };
         let opening = Opening::new(mode.access, false, None, now);
         let before = table.removals();
-        let Ok(replacement) = table.begin_replacement(FILE, now) else { panic!("no client has it open") };
+        let Ok(replacement) = table.begin_replacement(FILE, now, false) else { panic!("no client has it open") };
         let Err(Refusal::OplockBreak(mut opener)) = table.open(FILE, 1, mode, &name, table.removals(), opening) else {
             panic!("the file can be opened");
         };
-        let Err(NameInUse::Replaced(mut other)) = table.begin_replacement(FILE, now) else {
+        let Err(NameInUse::Replaced(mut other)) = table.begin_replacement(FILE, now, true) else {
             panic!("the file is removed twice")
         };
         assert!(
@@ -106,9 +129,37 @@ mod tests {
         }
         assert!(matches!(table.open(FILE, 1, mode, &name, before, opening), Err(Refusal::Raced)));
         table.open(FILE, 1, mode, &name, table.removals(), opening).expect("the removal is complete");
-        assert!(matches!(table.begin_replacement(FILE, now), Err(NameInUse::Open)));
+        assert!(matches!(table.begin_replacement(FILE, now, true), Err(NameInUse::Open)));
         table.close(FILE, 1, false);
-        assert!(table.begin_replacement(FILE, now).is_ok());
+        assert!(table.begin_replacement(FILE, now, false).is_ok());
+        assert!(!table.is_open(FILE), "nothing is left");
+    }
+
+    #[test]
+    fn posix_opens_keep_a_file_whose_name_is_replaced() {
+        let (table, now) = (Table::default(), Duration::ZERO);
+        let name = Arc::new(OpenName { volume: 1, path: Mutex::default() });
+        let mode = ShareMode { access: AccessMask::FILE_READ_DATA, share: ShareAccess(0) };
+        let opening = Opening { posix: true, ..Opening::new(mode.access, false, None, now) };
+        for open in [1, 2] {
+            table.open(FILE, open, mode, &name, table.removals(), opening).expect("POSIX opens do not conflict");
+        }
+        assert!(matches!(table.begin_replacement(FILE, now, false), Err(NameInUse::Open)));
+        let replacement = table.begin_replacement(FILE, now, true).unwrap_or_else(|_| panic!("only POSIX opens"));
+        let Err(Refusal::OplockBreak(mut opener)) = table.open(FILE, 3, mode, &name, table.removals(), opening) else {
+            panic!("the file can be opened");
+        };
+        table.close(FILE, 1, false);
+        drop(replacement);
+        assert_eq!(opener.changed.try_recv(), Ok(()));
+        assert!(table.is_open(FILE), "an open is left");
+        let windows = Opening { posix: false, ..opening };
+        let shares = ShareMode { share: ShareAccess(7), ..mode };
+        let refused = table.open(FILE, 4, shares, &name, table.removals(), windows);
+        assert!(matches!(refused, Err(Refusal::SharingViolation)), "share modes hold against other opens");
+        table.close(FILE, 2, false);
+        let replacement = table.begin_replacement(FILE, now, true).unwrap_or_else(|_| panic!("not open"));
+        drop(replacement);
         assert!(!table.is_open(FILE), "nothing is left");
     }
 }

@@ -89,7 +89,7 @@ pub struct Table {
 pub(super) struct File {
     opens: Vec<Entry>,
     delete_pending: bool,
-    /// The name is being replaced by another file; the file has no opens.
+    /// The name is being replaced by another file; the file has no opens, or only POSIX opens.
     pub(super) being_replaced: bool,
     /// The name to be deleted, and the user who deletes it.
     doom: Option<Doom>,
@@ -117,6 +117,8 @@ struct Entry {
     lease: Option<LeaseId>,
     /// The open was granted a lease on a directory, counted in [`Table::directory_leases`].
     on_directory: bool,
+    /// The open has POSIX semantics.
+    posix: bool,
 }
 
 impl Default for Table {
@@ -175,7 +177,8 @@ impl Table {
             if state.delete_pending {
                 return Err(Refusal::DeletePending);
             }
-            let violation = !state.opens.iter().all(|entry| entry.mode.admits(&mode));
+            let admits = |entry: &Entry| entry.posix && opening.posix || entry.mode.admits(&mode);
+            let violation = !state.opens.iter().all(admits);
             if let Some(wait) = state.oplocks.open(opening, violation) {
                 return Err(Refusal::OplockBreak(wait));
             }
@@ -186,7 +189,8 @@ impl Table {
         if opening.lease.is_some_and(|lease| !self.enter_lease(lease, file, name)) {
             return Err(Refusal::LeaseElsewhere);
         }
-        let entry = Entry { open, mode, name: name.clone(), lease: opening.lease, on_directory: false };
+        let entry =
+            Entry { open, mode, name: name.clone(), lease: opening.lease, on_directory: false, posix: opening.posix };
         shard.entry(file).or_default().opens.push(entry);
         Ok(())
     }
@@ -355,11 +359,13 @@ impl Table {
         self.shard(file).lock().get(&file).is_some_and(|state| state.opens.iter().any(deletes))
     }
 
-    /// Removes an open. If `delete` is set, the file is to be deleted with its last open. A file to be deleted stays in
-    /// the table, refusing new opens, until [`Table::deleted`].
+    /// Removes an open. If `delete` is set, the file is to be deleted with its last open, or at once if this open and
+    /// all others have POSIX semantics. A file to be deleted stays in the table, refusing new opens, until
+    /// [`Table::deleted`].
     pub fn close(&self, file: FileId, open: u64, delete: bool) -> Closed {
         let mut shard = self.shard(file).lock();
         let Some(state) = shard.get_mut(&file) else { return Closed::Stays };
+        let at_once = delete && !state.delete_pending && state.is_posix();
         for entry in state.opens.extract_if(.., |entry| entry.open == open) {
             if let Some(lease) = entry.lease {
                 self.leave_lease(lease);
@@ -372,7 +378,7 @@ impl Table {
         state.oplocks.close(open);
         state.locks.close(open);
         if !state.opens.is_empty() {
-            return Closed::Stays;
+            return if at_once { Closed::Delete } else { Closed::Stays };
         }
         if state.delete_pending {
             return Closed::Delete;
@@ -382,11 +388,14 @@ impl Table {
     }
 
     /// Called after the name of a file for which [`Closed::Delete`] was returned was removed, or could not be removed.
+    /// POSIX opens that are left keep the file without that name.
     pub fn deleted(&self, file: FileId) {
         let mut shard = self.shard(file).lock();
         self.removed(file);
-        if shard.get(&file).is_some_and(|state| state.opens.is_empty()) {
-            shard.remove(&file);
+        match shard.get_mut(&file) {
+            Some(state) if state.opens.is_empty() => _ = shard.remove(&file),
+            Some(state) => (state.delete_pending, state.doom) = (false, None),
+            None => {}
         }
     }
 
@@ -453,13 +462,15 @@ impl Table {
         !matches!(self.admits(directory, ShareMode { access, share: ShareAccess(3) }), Err(Refusal::SharingViolation))
     }
 
-    /// Whether any file below the directory `path` of `volume` is open.
-    pub fn is_open_beneath(&self, volume: u64, path: &RelPath) -> bool {
+    /// Whether any file below the directory `path` of `volume` is open; with `not_posix`, in another way than with
+    /// POSIX semantics.
+    pub fn is_open_beneath(&self, volume: u64, path: &RelPath, not_posix: bool) -> bool {
         self.shards.iter().any(|shard| {
             let shard = shard.lock();
             shard
                 .values()
                 .flat_map(|state| &state.opens)
+                .filter(|entry| !(not_posix && entry.posix))
                 .any(|entry| entry.name.volume == volume && entry.name.path.lock().is_beneath(path))
         })
     }
@@ -522,6 +533,7 @@ impl Table {
             name: name.clone(),
             lease: None,
             on_directory: false,
+            posix: false,
         });
     }
 
@@ -537,6 +549,16 @@ impl Table {
 }
 
 impl File {
+    /// Whether all opens have POSIX semantics.
+    pub(super) fn is_posix(&self) -> bool {
+        self.opens.iter().all(|entry| entry.posix)
+    }
+
+    /// Whether the file has no opens.
+    pub(super) fn is_closed(&self) -> bool {
+        self.opens.is_empty()
+    }
+
     /// `None` if the open was removed already.
     fn circumstances(&self, open: u64, level_two: bool, directory: bool) -> Option<Circumstances> {
         let own = self.opens.iter().find(|entry| entry.open == open)?;

@@ -11,7 +11,7 @@ use proto::fscc::{
 };
 use proto::status::Status;
 
-use super::{ea, streams};
+use super::{ea, posix, streams};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files;
@@ -34,7 +34,7 @@ pub(crate) async fn query(
     disk: &Disk,
     hides_ids: bool,
 ) -> Result<Answer> {
-    let metadata = server.opens.files.shown(file.node.metadata(&file.op).await?, server.environment.uptime());
+    let metadata = server.opens.files.shown(file.shown_node().metadata(&file.op).await?, server.environment.uptime());
     let index_number = if hides_ids { 0 } else { metadata.file_id() };
     let files = &server.opens.files;
     let answer = match class {
@@ -63,6 +63,7 @@ pub(crate) async fn query(
         Class::NORMALIZED_NAME => normalized_name(file, disk),
         Class::ID => Answer::fixed(encoded(|out| id(&metadata, index_number).encode(out))),
         Class::ALTERNATE_NAME => alternate_name(file, disk)?,
+        Class::POSIX if file.posix => posix::query(file, disk, &metadata).await,
         _ if class.0 == 0 || class.0 > LAST => return Err(Error::new(Status::INVALID_INFO_CLASS)),
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),
     };
@@ -145,6 +146,7 @@ fn attribute_tag(
 /// Returns the tag of a reparse point; 0 for other files.
 async fn reparse_tag(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> ReparseTag {
     match metadata.kind {
+        _ if file.posix => posix::tag_of(file, disk, metadata).await,
         Kind::Symlink => ReparseTag::SYMLINK,
         _ if reparse::is_stored(&disk.share, metadata) => reparse::stored_tag(&*file.node, &file.op).await,
         _ => ReparseTag(0),
@@ -198,7 +200,10 @@ fn wire_path(file: &FileOpen, disk: &Disk, absolute: bool) -> Vec<u8> {
         if absolute || !units.is_empty() {
             units.push(u16::from(b'\\'));
         }
-        units.extend(disk.share.names.characters.to_wire(component));
+        match file.posix {
+            true => units.extend(crate::name::to_wire_posix(component)),
+            false => units.extend(disk.share.names.characters.to_wire(component)),
+        }
     }
     if absolute && units.is_empty() {
         units.push(u16::from(b'\\'));

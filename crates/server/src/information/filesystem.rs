@@ -12,7 +12,7 @@ use proto::smb2::query_info::QueryInfoRequest;
 use proto::status::Status;
 
 use super::file::padded;
-use super::{quota, time_machine};
+use super::{posix, quota, time_machine};
 use crate::error::{Error, Result};
 use crate::information::Answer;
 use crate::information::encoded;
@@ -41,7 +41,7 @@ pub(crate) async fn query(
 ) -> Result<Answer> {
     let class = Class(asked.file_info_class);
     let space = match class {
-        Class::SIZE | Class::FULL_SIZE => {
+        Class::SIZE | Class::FULL_SIZE | Class::POSIX => {
             let mut space = node.space_of_user(op).await?;
             if disk.share.mac.as_ref().is_some_and(|mac| mac.time_machine) {
                 space = time_machine::bounded(request, disk, space).await;
@@ -84,6 +84,7 @@ pub(crate) async fn query(
             let features = disk.vfs.capabilities().features;
             Answer::fixed(encoded(|out| sector_size(&space, features).encode(out)))
         }
+        Class::POSIX => posix::filesystem(&space),
         Class::CONTROL => quota::control(&quota::rules(node, op).await?),
         _ if class.0 == 0 || class.0 > Class::SECTOR_SIZE.0 => return Err(Error::new(Status::INVALID_INFO_CLASS)),
         _ => return Err(Error::because(Status::NOT_SUPPORTED, format!("{class:?}"))),

@@ -1,14 +1,15 @@
 //! Information classes of files, file systems and security ([MS-FSCC] 2.4, 2.5; [MS-DTYP] 2.4.6).
 //!
-//! A class is an arm of `file::query` or `filesystem::query`, except for extended attributes (`ea`), pipes (`pipe`)
-//! and quotas (`quota`).
+//! A class is an arm of `file::query` or `filesystem::query`, except for extended attributes (`ea`), pipes (`pipe`),
+//! quotas (`quota`) and the POSIX extensions (`posix`).
 //! Its number and its structure are in `proto::fscc`. The right that it requires is in `command::query_info`.
 
 pub(crate) mod ea;
 pub(crate) mod file;
 pub(crate) mod filesystem;
-mod nfs_aces;
+pub(crate) mod nfs_aces;
 pub(crate) mod pipe;
+pub(crate) mod posix;
 pub(crate) mod printer;
 pub(crate) mod quota;
 pub(crate) mod security;

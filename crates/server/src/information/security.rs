@@ -18,7 +18,7 @@ use crate::security::set::apply::Authority;
 use crate::security::set::merge::{OF_SACL, Parts, keep_of_sacl};
 use crate::state::open::FileOpen;
 use crate::tree::Disk;
-use crate::vfs::{Kind, Time};
+use crate::vfs::{Kind, SetMetadata, Time};
 
 pub(crate) async fn query(
     asked: &QueryInfoRequest<'_>,
@@ -115,15 +115,26 @@ pub(crate) async fn set(
     }
     let mut given = SecurityDescriptor::decode(asked.buffer)?;
     let taken = if takes_mode { nfs_aces::take(&mut given) } else { nfs_aces::Taken::default() };
+    if file.posix {
+        nfs_aces::take_owners(&mut given);
+        if let Some(mode) = taken.mode.filter(|_| asked_parts.contains(SecurityInformation::DACL)) {
+            set_posix_mode(file, disk, mode).await?;
+        }
+    }
     let given = apply::as_stored(disk, given);
     // An owner or group that was requested but is absent is not changed. An absent DACL grants full control to
     // everyone; an absent SACL audits nothing.
     let parts = Parts {
         owner: asked_parts.contains(SecurityInformation::OWNER) && given.owner.is_some(),
         group: asked_parts.contains(SecurityInformation::GROUP) && given.group.is_some(),
-        dacl: asked_parts.contains(SecurityInformation::DACL) && !taken.was_all,
+        // Linux sends the mode with an entry that grants everything to all users.
+        dacl: asked_parts.contains(SecurityInformation::DACL)
+            && !taken.was_all
+            && !(file.posix && taken.mode.is_some()),
         sacl: asked_parts & OF_SACL,
-        mode: taken.mode.filter(|_| asked_parts.contains(SecurityInformation::DACL) && takes_modes(disk)),
+        mode: taken
+            .mode
+            .filter(|_| !file.posix && asked_parts.contains(SecurityInformation::DACL) && takes_modes(disk)),
     };
     if parts.is_empty() || !disk.share.acls.nt_acl_support {
         return Ok(());
@@ -136,6 +147,29 @@ pub(crate) async fn set(
         write_owner: granted.contains(AccessMask::WRITE_OWNER),
     };
     apply::set(disk, (file.file, &file.node), now, &given, parts, authority).await
+}
+
+/// Sets the mode as a POSIX client requests it, with set-id and sticky bits as far as the kernel permits. A file with a
+/// stored descriptor keeps its mode, because the mode is part of the hash by which the descriptor is valid. The client
+/// is told so, unless it requests the present mode.
+async fn set_posix_mode(file: &FileOpen, disk: &Disk, mode: u32) -> Result<()> {
+    if matches!(file.kind, Kind::Symlink) {
+        return Err(Error::because(Status::NOT_SUPPORTED, "a symbolic link has no mode"));
+    }
+    let _turn = disk.descriptors.turns.take(file.file).await;
+    let metadata = file.node.metadata(&file.op).await?;
+    let mode = mode & 0o7777;
+    if mode == metadata.mode {
+        return Ok(());
+    }
+    let bound = disk.share.acls.stored.as_ref().is_some_and(|acls| !acls.ignore_system_acls);
+    if bound && effective::of(disk, &file.node, &metadata).await?.stored {
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the file has a Windows ACL, which another mode would void; change the ACL instead",
+        ));
+    }
+    Ok(file.node.set_metadata(&disk.op, SetMetadata { mode: Some(mode), ..SetMetadata::default() }).await?)
 }
 
 /// Whether a Mac can set the mode of a file. As in Samba, that changes nothing on shares that store descriptors: the

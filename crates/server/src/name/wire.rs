@@ -32,6 +32,29 @@ pub fn to_wire(name: &[u8]) -> Vec<u16> {
 
 /// As [`to_wire`], with characters replaced first where `replace` returns another one.
 pub(super) fn to_wire_with(name: &[u8], replace: impl Fn(char) -> Option<char>) -> Vec<u16> {
+    let mut units = convert(name, |character| replace(character).unwrap_or_else(|| show(character)));
+    match units.last_mut() {
+        Some(last @ 0x20) => *last = LAST_SPACE,
+        Some(last @ 0x2e) => *last = LAST_DOT,
+        _ => {}
+    }
+    units
+}
+
+/// Returns the byte that a client means by a character of the private use area; `None` for another character.
+/// `is_last`: whether it is at the end of a name.
+pub(super) fn meant_byte(unit: u16, is_last: bool) -> Option<u8> {
+    match unit {
+        LAST_SPACE if is_last => Some(b' '),
+        LAST_DOT if is_last => Some(b'.'),
+        0xf001..=0xf01f | 0xf080..=0xf0ff => Some(unit as u8),
+        _ => SHOWN.iter().find(|(_, shown)| *shown == unit).map(|(byte, _)| *byte),
+    }
+}
+
+/// Converts a name to UTF-16. Valid characters become what `show` returns, other bytes characters of the private use
+/// area.
+pub(super) fn convert(name: &[u8], show: impl Fn(char) -> char) -> Vec<u16> {
     let mut units = Vec::with_capacity(name.len());
     let mut rest = name;
     // Whether the last unit is a lone high surrogate. A lone low surrogate after it would form a pair, which is a
@@ -43,7 +66,7 @@ pub(super) fn to_wire_with(name: &[u8], replace: impl Fn(char) -> Option<char>) 
             Err(error) => std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default(),
         };
         for character in valid.chars() {
-            let shown = replace(character).unwrap_or_else(|| show(character));
+            let shown = show(character);
             units.extend_from_slice(shown.encode_utf16(&mut [0; 2]));
         }
         after_high &= valid.is_empty();
@@ -61,11 +84,6 @@ pub(super) fn to_wire_with(name: &[u8], replace: impl Fn(char) -> Option<char>) 
             }
             (_, []) => {}
         }
-    }
-    match units.last_mut() {
-        Some(last @ 0x20) => *last = LAST_SPACE,
-        Some(last @ 0x2e) => *last = LAST_DOT,
-        _ => {}
     }
     units
 }

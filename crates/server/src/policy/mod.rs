@@ -113,6 +113,8 @@ pub struct Policy {
     pub lock_spin_time: Duration,
     /// `smb3 directory leases`: leases on directories are offered.
     pub smb3_directory_leases: bool,
+    /// `smb3 unix extensions`: the POSIX extensions of SMB 3.1.1 are offered.
+    pub smb3_unix_extensions: bool,
     /// Not `ntlm auth = disabled`: NTLM is offered and accepted.
     pub ntlm: bool,
     /// `ntlm auth = ntlmv1-permitted`: NTLMv1 responses are accepted for accounts of this server.
@@ -241,6 +243,7 @@ impl Default for Policy {
             lock_sequence_checking: true,
             lock_spin_time: Duration::from_millis(200),
             smb3_directory_leases: true,
+            smb3_unix_extensions: false,
             ntlm: true,
             ntlm_v1: false,
             spn_check: SpnCheck::Off,

@@ -11,6 +11,8 @@
 //! of it or of a directory above can make it lead out of the share. This is the case if its target has no `..`. On a
 //! share with `wide links` no links are converted.
 
+pub(crate) mod posix;
+
 use std::sync::Arc;
 
 use proto::bytes::utf16_units;
@@ -204,7 +206,9 @@ pub(crate) async fn leads_to_directory(disk: &Disk, path: &RelPath) -> Option<bo
 pub(crate) async fn settle(server: &Server, disk: &Disk, file: &FileOpen) {
     let path = file.name.path.lock().clone();
     // The file has no opens, and cannot be opened meanwhile.
-    let Ok(_replacement) = server.opens.files.begin_replacement(file.file, server.environment.uptime()) else { return };
+    let Ok(_replacement) = server.opens.files.begin_replacement(file.file, server.environment.uptime(), false) else {
+        return;
+    };
     let Ok(Some(target)) = convertible(disk, file, &path).await else { return };
     let link = NewFile::symlink(&target, Some(file.file));
     if let Err(errno) = disk.vfs.create(&file.op, &path, link).await {

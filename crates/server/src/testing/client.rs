@@ -10,13 +10,17 @@ use bytes::BytesMut;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
 use proto::bytes::{Writer, utf16_bytes};
 use proto::crypto::kdf::{Derivation, Key, KeyLength};
+use proto::crypto::preauth::PreauthHash;
 use proto::crypto::seal::SealingKey;
 use proto::crypto::sign::SigningKey;
 use proto::dtyp::{AccessMask, SecurityDescriptor};
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess};
 use proto::smb2::header::{Command, Flags, Header};
-use proto::smb2::negotiate::{Capabilities, CipherId, Dialect, NegotiateRequest, SecurityMode, SigningAlgorithm};
+use proto::smb2::negotiate::{
+    Capabilities, CipherId, Dialect, HashAlgorithm, NegotiateContext, NegotiateRequest, PreauthIntegrityCapabilities,
+    SecurityMode, SigningAlgorithm,
+};
 use proto::smb2::query_info::{QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest, SessionSetupResponse};
 use proto::smb2::set_info::SetInfoRequest;
@@ -43,6 +47,8 @@ pub struct TestClient {
     pub dialect: Dialect,
     /// `ClientGuid`.
     pub guid: [u8; 16],
+    /// Negotiate contexts that the client sends on 3.1.1 besides that for preauthentication integrity.
+    pub contexts: Vec<NegotiateContext<'static>>,
     /// The capabilities that the client announces.
     pub capabilities: Capabilities,
     /// Whether requests are signed, once there is a key.
@@ -51,6 +57,8 @@ pub struct TestClient {
     pub seals: bool,
     signing_key: Option<SigningKey>,
     sealing: Option<Sealing>,
+    /// The hash of the messages before there are keys, on 3.1.1.
+    preauth: PreauthHash,
     /// Chains that are waiting.
     waiting: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -78,11 +86,13 @@ impl TestClient {
             tree_id: 0,
             dialect: Dialect::SMB_2_1,
             guid: [7; 16],
+            contexts: Vec::new(),
             capabilities: Capabilities(0),
             signs: false,
             seals: false,
             signing_key: None,
             sealing: None,
+            preauth: PreauthHash::new(),
             waiting: Vec::new(),
         }
     }
@@ -207,10 +217,20 @@ impl TestClient {
     }
 
     fn exchange(&mut self, command: Command, message: &[u8]) -> Vec<u8> {
+        let hashes =
+            self.dialect == Dialect::SMB_3_1_1 && matches!(command, Command::NEGOTIATE | Command::SESSION_SETUP);
+        if hashes {
+            self.preauth.update(message);
+        }
         let frames = self.send(message);
-        self.finish(frames).unwrap_or_else(|| {
+        let response = self.finish(frames).unwrap_or_else(|| {
             panic!("{command:?} was not answered; the connection: {:?}", self.connection.ended());
-        })
+        });
+        // The keys exist before the last response of a logon.
+        if hashes && (command == Command::NEGOTIATE || status(&response) != Status::SUCCESS) {
+            self.preauth.update(&response);
+        }
+        response
     }
 
     /// Drives waiting chains for a bounded time until there is a final response, which may be one of `frames`.
@@ -227,12 +247,18 @@ impl TestClient {
 
     /// Sends NEGOTIATE with the client's dialect.
     pub fn negotiate(&mut self, security_mode: SecurityMode) -> Vec<u8> {
+        let mut contexts = Vec::new();
+        if self.dialect == Dialect::SMB_3_1_1 {
+            let hash_algorithms = vec![HashAlgorithm::SHA_512];
+            contexts.push(PreauthIntegrityCapabilities { hash_algorithms, salt: [9; 32].to_vec().into() }.to_context());
+            contexts.extend(self.contexts.iter().cloned());
+        }
         let negotiate = NegotiateRequest {
             security_mode,
             capabilities: self.capabilities,
             client_guid: self.guid,
             dialects: vec![self.dialect],
-            negotiate_context_list: Vec::new(),
+            negotiate_context_list: contexts,
         };
         self.request(Command::NEGOTIATE, |out| negotiate.encode(out))
     }
@@ -274,9 +300,16 @@ impl TestClient {
         self.compose(Command::SESSION_SETUP, |out| setup.encode(out))
     }
 
-    /// Derives the keys of a new session for the dialects up to 3.0 ([MS-SMB2] 3.2.5.3.1).
+    /// Derives the keys of a new session ([MS-SMB2] 3.2.5.3.1). On 3.1.1 requests are signed from then on, because the
+    /// server requires it of TREE_CONNECT.
     pub(super) fn set_session_key(&mut self, session_key: &[u8; 16]) {
-        let (key, derivation) = (Key::from_session_key(session_key), Derivation::Smb30);
+        let hash = *self.preauth.value();
+        let derivation = match self.dialect {
+            Dialect::SMB_3_1_1 => Derivation::Smb311(&hash),
+            _ => Derivation::Smb30,
+        };
+        self.signs |= self.dialect == Dialect::SMB_3_1_1;
+        let key = Key::from_session_key(session_key);
         if self.dialect.0 < Dialect::SMB_3_0.0 {
             self.signing_key = SigningKey::new(SigningAlgorithm::HMAC_SHA256, key.as_bytes()).ok();
             return;

@@ -92,7 +92,8 @@ pub(super) static TABLE: &[Parameter] = &[
         .reads(|value, global| global.daemon.keepalive = positive(value).map(Duration::from_secs)),
     global("server multi channel support", BOOL, "yes", "Let a session use several connections.")
         .reads(|value, global| global.policy.server_multi_channel_support = value.boolean()),
-    global("smb3 unix extensions", BOOL, "no", "Offer the POSIX extensions of SMB 3.1.1.").unserved("POSIX extensions"),
+    global("smb3 unix extensions", BOOL, "no", "Offer the POSIX extensions of SMB 3.1.1, for Linux clients.")
+        .reads(|value, global| global.policy.smb3_unix_extensions = value.boolean()),
     global("server smb transports", LIST, "tcp", "Transports and their ports.")
         .unserved("transports other than TCP; set the ports with smb ports"),
     global("client smb transports", LIST, "tcp", "Transports of the client tools.").accepted(TOOLS),

@@ -3,10 +3,12 @@
 use proto::dtyp::{AccessMask, SecurityDescriptor};
 use proto::mac::aapl::{self, ServerQuery};
 use proto::smb2::create::CreateRequest;
-use proto::smb2::create_context::{self, CreateContext, Lease, QueryMaximalAccessResponse, QueryOnDiskIdResponse};
+use proto::smb2::create_context::{
+    self, CreateContext, Lease, PosixRequest, QueryMaximalAccessResponse, QueryOnDiskIdResponse,
+};
 use proto::status::Status;
 
-use super::{durable, instance};
+use super::{durable, instance, posix};
 use crate::error::Result;
 use crate::information::ea;
 use crate::vfs::Metadata;
@@ -30,6 +32,8 @@ pub(super) struct Contexts {
     pub(super) query_on_disk_id: bool,
     /// `AAPL`: the query of a Mac, or why it is malformed.
     pub(super) mac: Option<proto::bytes::Result<ServerQuery>>,
+    /// The open has POSIX semantics.
+    pub(super) posix: Option<posix::PosixOpen>,
     /// `DHnQ`, `DHnC`, `DH2Q`, `DH2C`.
     pub(super) durable: durable::RequestedDurability,
     /// The application instance.
@@ -37,18 +41,22 @@ pub(super) struct Contexts {
 }
 
 impl Contexts {
-    pub(super) fn decode(asked: &CreateRequest<'_>) -> Result<Self> {
+    /// Decodes the contexts. `takes_posix`: the POSIX extensions were negotiated.
+    pub(super) fn decode(asked: &CreateRequest<'_>, takes_posix: bool) -> Result<Self> {
         let mut contexts = Contexts::default();
         for context in &asked.create_contexts {
-            contexts.take(context)?;
+            contexts.take(context, takes_posix)?;
             contexts.durable.take(context)?;
             contexts.instance.take(context)?;
         }
         contexts.durable.check()?;
+        if let Some(posix) = &mut contexts.posix {
+            posix.take_mode(&mut contexts.security_descriptor);
+        }
         Ok(contexts)
     }
 
-    fn take(&mut self, context: &CreateContext<'_>) -> Result<()> {
+    fn take(&mut self, context: &CreateContext<'_>, takes_posix: bool) -> Result<()> {
         match &*context.name {
             create_context::name::ALLOCATION_SIZE => {
                 self.allocation_size = Some(create_context::AllocationSize::decode(&context.data)?.allocation_size);
@@ -63,6 +71,9 @@ impl Contexts {
             }
             create_context::name::REQUEST_LEASE => self.lease = Some(Lease::decode(&context.data)?),
             aapl::NAME => self.mac = Some(ServerQuery::decode(&context.data)),
+            create_context::name::POSIX if takes_posix => {
+                self.posix = Some(posix::PosixOpen::new(PosixRequest::decode(&context.data)?));
+            }
             create_context::name::EA_BUFFER => self.extended_attributes = Some(ea::Changes::decode(&context.data)?),
             _ => {}
         }
@@ -96,6 +107,9 @@ impl Contexts {
             let disk_file_id = if hides_ids { 0 } else { metadata.file_id() };
             let volume_id = metadata.id.device;
             list.push(QueryOnDiskIdResponse { disk_file_id, volume_id }.to_context());
+        }
+        if self.posix.is_some() {
+            list.push(posix::response(metadata));
         }
         list
     }

@@ -102,8 +102,8 @@ impl RequestedDurability {
             None => (DURABLE_TIME, None),
         };
         let terms = Terms { reason: Reason::Durable, timeout, owner, create_guid, persistent: None };
-        // Streams have no file id that would identify them after a restart.
-        if file.file.stream == 0 && self.wants_persistent(request, disk) {
+        // Streams have no file id that would identify them after a restart, and the record has no POSIX semantics.
+        if file.file.stream == 0 && !file.posix && self.wants_persistent(request, disk) {
             let persistent = Persistent {
                 desired_access: create.desired_access,
                 create_options: create.create_options.0,

@@ -58,9 +58,14 @@ pub(super) async fn open(
     }
     check_awaited(request, found.metadata.id)?;
     if !parameters.options.contains(CreateOptions::OPEN_REPARSE_POINT) {
-        reparse::check_open(request, disk, &found.node, &found.metadata).await?;
+        match parameters.posix {
+            Some(_) => reparse::posix::check_open(request, disk, &found.node, &found.metadata).await?,
+            None => reparse::check_open(request, disk, &found.node, &found.metadata).await?,
+        }
     }
     let leads_to_directory = match found.metadata.kind {
+        // For a POSIX client, a link is not a directory, whatever its target is.
+        Kind::Symlink if parameters.posix.is_some() => Some(false),
         Kind::Symlink => reparse::leads_to_directory(disk, &found.path).await,
         _ => None,
     };
@@ -116,7 +121,8 @@ async fn enter(
     let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
     let mode = ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access };
     let opening = Opening::new(granted, parameters.overwrites(), parameters.lease_id(), server.environment.uptime());
-    let opening = Opening { deletes: parameters.options.contains(CreateOptions::DELETE_ON_CLOSE), ..opening };
+    let deletes = parameters.options.contains(CreateOptions::DELETE_ON_CLOSE);
+    let opening = Opening { deletes, posix: parameters.posix.is_some(), ..opening };
     match server.opens.files.open(found.metadata.id, open_id, mode, open_name, found.removals, opening) {
         Ok(()) => Ok(Some(open_id)),
         Err(Refusal::Raced) => Ok(None),
@@ -189,7 +195,11 @@ fn check_kind(
 
 /// Checks the restrictions by the file's own attributes.
 fn check_attributes(disk: &Disk, parameters: &Parameters, found: &ExistingFile) -> Result<()> {
-    let present = attributes::file_attributes(disk, found.path.name(), &found.metadata).0;
+    let present = match parameters.posix {
+        // The mode is not an attribute there.
+        Some(_) => attributes::stored(disk, &found.metadata),
+        None => attributes::file_attributes(disk, found.path.name(), &found.metadata).0,
+    };
     let readonly = present & FileAttributes::READONLY.0 != 0 && found.metadata.kind != Kind::Directory;
     if readonly && (parameters.desired_access.0 & REFUSED_BY_READONLY != 0 || parameters.overwrites()) {
         return Err(Error::because(Status::ACCESS_DENIED, "the file is READONLY"));
@@ -205,7 +215,7 @@ fn check_attributes(disk: &Disk, parameters: &Parameters, found: &ExistingFile) 
     // configuration stays hidden.
     let stored = attributes::file_attributes(disk, None, &found.metadata).0;
     let lost = stored & (FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0) & !parameters.attributes;
-    if parameters.overwrites() && lost != 0 {
+    if parameters.overwrites() && lost != 0 && parameters.posix.is_none() {
         return Err(Error::because(
             Status::ACCESS_DENIED,
             "the file is HIDDEN or SYSTEM, but the request does not set these attributes",
@@ -228,7 +238,10 @@ pub(super) async fn grant(disk: &Disk, parameters: &Parameters, found: &Existing
         if !all.contains(needed) {
             return Err(Error::new(Status::ACCESS_DENIED));
         }
-        let present = attributes::file_attributes(disk, path.name(), metadata).0;
+        let present = match parameters.posix {
+            Some(_) => attributes::stored(disk, metadata),
+            None => attributes::file_attributes(disk, path.name(), metadata).0,
+        };
         if disk.read_only || (present & FileAttributes::READONLY.0 != 0 && metadata.kind == Kind::File) {
             all.0 &= !REFUSED_BY_READONLY;
         }
@@ -274,8 +287,14 @@ async fn open_data(
         return Ok(Some((node, found.metadata, CreateAction::OPENED)));
     }
     node.set_extent(op, Extent::Size(0)).await?;
-    request.connection.server.opens.streams.remove_all(disk, &node, found.metadata.id).await?;
-    let attributes = parameters.attributes | FileAttributes::ARCHIVE.0;
+    // A POSIX open truncates the content, and nothing else.
+    let attributes = match parameters.posix {
+        Some(_) => attributes::stored(disk, &found.metadata) | FileAttributes::ARCHIVE.0,
+        None => {
+            request.connection.server.opens.streams.remove_all(disk, &node, found.metadata.id).await?;
+            parameters.attributes | FileAttributes::ARCHIVE.0
+        }
+    };
     if disk.share.attributes.store_dos_attributes {
         let set = SetMetadata { dos_attributes: Some(attributes), ..SetMetadata::default() };
         node.set_metadata(op, set).await?;

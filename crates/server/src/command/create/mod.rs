@@ -5,7 +5,7 @@
 //! grants oplocks and leases, `durable` grants durable handles, `mac` answers Macs, and `reconnect` returns opens to
 //! clients. `replay` recognizes repeated requests, `instance` closes the opens of an application instance that has
 //! moved, `short` expands short names, `entered` removes an open whose CREATE fails, and `within` opens files for other
-//! requests. `quota` opens the quota file, which does not exist.
+//! requests. `quota` opens the quota file, which does not exist. `posix` has what is different in POSIX opens.
 
 mod caching;
 mod contexts;
@@ -17,6 +17,7 @@ mod mac;
 mod new;
 mod parameters;
 mod plan;
+mod posix;
 mod quota;
 mod reconnect;
 mod replay;
@@ -88,7 +89,7 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
         audit::quota_file_opened(disk, &asked, &done);
         return done;
     }
-    let contexts = Contexts::decode(&asked)?;
+    let contexts = Contexts::decode(&asked, request.connection.is_posix())?;
     if contexts.durable.reconnects() {
         return reconnect::reconnect(request, reply, disk, &asked, &contexts).await;
     }
@@ -120,7 +121,10 @@ async fn execute(
     contexts: &Contexts,
     claim: Option<Claim>,
 ) -> Result<Status> {
-    let mut name = disk.share.names.characters.parse(asked.name);
+    let mut name = match contexts.posix {
+        Some(_) => name::parse_posix(asked.name),
+        None => disk.share.names.characters.parse(asked.name),
+    };
     let snapshot = match &mut name {
         Ok(name) => snapshots::tree(request, disk, name, contexts.timewarp).await?,
         Err(_) => None,
@@ -128,11 +132,16 @@ async fn execute(
     let tree = snapshot.as_ref().unwrap_or(request.tree()?);
     let disk = tree.disk().unwrap_or(disk);
     let mut parameters = Parameters::check(asked, disk)?;
+    if let Some(posix) = contexts.posix {
+        parameters.set_posix(posix);
+    }
     if is_continuous(request, disk) {
         parameters.options |= CreateOptions::WRITE_THROUGH;
     }
     let mut name = name.map_err(|error| Error::new(error.status()))?;
-    name.path = disk.share.names.asked(name.path);
+    if contexts.posix.is_none() {
+        name.path = disk.share.names.asked(name.path);
+    }
     let caching = caching::RequestedCaching::new(request, disk, asked.requested_oplock_level, contexts.lease);
     let caching = caching.of_file(request, disk, &name.path);
     parameters.lease = caching.lease();
@@ -333,6 +342,9 @@ async fn look_up(
     attempt: usize,
     parameters: &Parameters,
 ) -> Result<Lookup> {
+    if parameters.posix.is_some() {
+        return posix::look_up(request, disk, wanted, parameters).await;
+    }
     let found = look_up_spelled(request, disk, wanted, attempt, parameters).await?;
     let Lookup::Missing { path, parent } = found else { return Ok(found) };
     let spelled = disk.share.names.spelled(path.clone());
@@ -401,6 +413,7 @@ fn register(
         target: Target::File(Arc::new(FileOpen {
             lease: parameters.lease,
             leads_to_directory: opened.leads_to_directory,
+            posix: parameters.posix.is_some(),
             options: AtomicU32::new(options),
             delete_on_close: AtomicBool::new(parameters.options.contains(CreateOptions::DELETE_ON_CLOSE)),
             asked_allocation: AtomicU64::new(opened.asked_allocation),

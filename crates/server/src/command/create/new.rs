@@ -56,7 +56,9 @@ pub(super) async fn make(
     }
     let protection = access::may_make(disk, &path, directory, &found).await?;
     let model = access::model(disk, &path).await?;
-    let default_acl_denies = protection.as_ref().map(|protection| protection.default_acl_denies);
+    // A POSIX client determines the mode, unless there is a Windows ACL to inherit.
+    let inherited = protection.as_ref().filter(|protection| parameters.posix.is_none() || protection.stored);
+    let default_acl_denies = inherited.map(|protection| protection.default_acl_denies);
     let parent = ParentDirectory { metadata: model.as_ref(), default_acl_denies };
     let plan = NewFilePlan::new(&disk.share, parameters, contexts, directory, parent);
     let removals = files.removals();
@@ -96,6 +98,7 @@ fn enter(
     let open_id = server.next_open_id();
     let mode = ShareMode { access: granted, share: parameters.share_access };
     let opening = Opening::new(granted, false, parameters.lease_id(), server.environment.uptime());
+    let opening = Opening { posix: parameters.posix.is_some(), ..opening };
     let open = |removals| files.open(file, open_id, mode, open_name, removals, opening);
     let entered = match open(removals) {
         Err(Refusal::Raced) => open(files.removals()),

@@ -5,6 +5,7 @@ use proto::fscc::FileAttributes;
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess};
 use proto::status::Status;
 
+use super::posix::PosixOpen;
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::{LeaseId, OpenLease};
@@ -25,6 +26,8 @@ pub(super) struct Parameters {
     pub(super) attributes: u32,
     /// The lease of the open.
     pub(super) lease: Option<OpenLease>,
+    /// The open has POSIX semantics.
+    pub(super) posix: Option<PosixOpen>,
 }
 
 /// Options reserved by [MS-SMB2] 2.2.13 that are refused with NOT_SUPPORTED.
@@ -89,6 +92,7 @@ impl Parameters {
             options: asked.create_options,
             attributes: asked.file_attributes & attributes::STORED & !FileAttributes::SPARSE_FILE.0,
             lease: None,
+            posix: None,
         };
         // A file in a snapshot can be opened with any access that its ACL grants, as on Windows; changes are refused
         // later.
@@ -161,6 +165,12 @@ impl Parameters {
         }
         let writes = self.desired_access.intersects(WRITING) && disk.snapshot.is_none();
         Access { read: self.desired_access.intersects(READING), write: writes }
+    }
+
+    /// Makes it a POSIX open. Such a client derives the attributes from the mode, which says the same.
+    pub(super) fn set_posix(&mut self, posix: PosixOpen) {
+        self.posix = Some(posix);
+        self.attributes = 0;
     }
 
     /// Returns whether the open must be of a directory.

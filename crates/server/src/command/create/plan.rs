@@ -73,7 +73,8 @@ impl NewFilePlan {
         parent: ParentDirectory<'_>,
     ) -> NewFilePlan {
         let granted = parameters.granted_on_new();
-        let mode = mode(share, directory, parent.metadata);
+        let asked = parameters.posix.and_then(|posix| posix.mode);
+        let mode = asked.unwrap_or_else(|| mode(share, directory, parent.metadata));
         let dacl = DaclSource::new(contexts, parent);
         let sets_posix_acl = share.acls.stored.as_ref().is_some_and(|acls| !acls.ignore_system_acls);
         let attributes = parameters.attributes | if directory { 0 } else { FileAttributes::ARCHIVE.0 };
@@ -145,6 +146,7 @@ mod tests {
     use proto::smb2::create::{CreateDisposition, ShareAccess};
 
     use super::*;
+    use crate::command::create::posix::PosixOpen;
     use crate::policy::StoredAcls;
     use crate::testing::{metadata, stored_acls};
     use crate::vfs::{Kind, RelPath};
@@ -167,6 +169,7 @@ mod tests {
             options: CreateOptions(0),
             attributes: 0,
             lease: None,
+            posix: None,
         }
     }
 
@@ -232,6 +235,22 @@ mod tests {
             let parameters = parameters(AccessMask::NONE);
             let plan = NewFilePlan::new(&share, &parameters, &Contexts::default(), directory, parent);
             assert_eq!((plan.mode, plan.owner), (mode, owner), "{inherit_owner:?}");
+        }
+    }
+
+    #[test]
+    fn a_posix_open_gives_the_exact_mode() {
+        for directory in [false, true] {
+            let mut share = share(None);
+            (share.modes.create_mask, share.modes.force_directory_mode) = (0o600, 0o2000);
+            share.modes.inherit_permissions = true;
+            let found = metadata(Kind::Directory, 0o2751, (7, 8));
+            let parent = ParentDirectory { metadata: Some(&found), default_acl_denies: None };
+            for (mode, expected) in [(Some(0o4711), 0o4711), (Some(0), 0)] {
+                let parameters = Parameters { posix: Some(PosixOpen { mode }), ..parameters(AccessMask::NONE) };
+                let plan = NewFilePlan::new(&share, &parameters, &Contexts::default(), directory, parent);
+                assert_eq!((plan.mode, plan.initial_mode), (expected, expected));
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use crate::command::close::close_unasked;
 use crate::command::tree_connect::is_continuous;
 use crate::error::{Error, Result};
 use crate::files::oplock::{self, Break};
-use crate::name::same;
+use crate::name::{self, same};
 use crate::request::Notifier;
 use crate::request::{Reply, Request};
 use crate::state::Server;
@@ -215,9 +215,14 @@ fn check_lease(
     if !is_held {
         return Err(Status::OBJECT_NAME_NOT_FOUND);
     }
-    let named = disk.share.names.characters.parse(create.name).map_err(|_| Status::INVALID_PARAMETER)?;
+    let parsed = match file.posix {
+        true => name::parse_posix(create.name),
+        false => disk.share.names.characters.parse(create.name),
+    };
+    let named = parsed.map_err(|_| Status::INVALID_PARAMETER)?;
     let path = file.name.path.lock();
     let is_meant = match disk.share.names.case_sensitive {
+        _ if file.posix => *path == named.path || Some(&*path) == name::meant(&named.path).as_ref(),
         true => *path == disk.share.names.asked(named.path),
         false => same(path.as_bytes(), named.path.as_bytes()),
     };

@@ -15,6 +15,7 @@ use crate::files::notify::Change;
 use crate::information::ea;
 use crate::reparse::{self, ATTRIBUTE};
 use crate::request::Reply;
+use crate::security::access;
 use crate::state::open::FileOpen;
 use crate::tree::Disk;
 use crate::vfs::{Kind, Metadata, SetMetadata, SetXattr};
@@ -25,7 +26,7 @@ const RESERVED: [ReparseTag; 2] = [ReparseTag(0), ReparseTag(1)];
 /// FSCTL_GET_REPARSE_POINT (2.1.5.10.14).
 pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
     let (file, disk) = (control.file()?, control.disk()?);
-    let metadata = file.node.metadata(&file.op).await?;
+    let metadata = file.shown_node().metadata(&file.op).await?;
     let buffer = present(file, disk, &metadata).await?.ok_or(Error::new(Status::NOT_A_REPARSE_POINT))?;
     let fixed = if reparse::tag(&buffer).is_microsoft() { 8 } else { 24 };
     control.need_room(fixed, Status::BUFFER_TOO_SMALL)?;
@@ -36,6 +37,9 @@ pub(super) async fn get(control: &Control<'_>) -> Result<Output> {
 
 /// Returns the file's reparse data.
 async fn present(file: &FileOpen, disk: &Disk, metadata: &Metadata) -> Result<Option<Vec<u8>>> {
+    if file.posix && matches!(metadata.kind, Kind::Symlink | Kind::Special) {
+        return reparse::posix::buffer(file.shown_node(), &file.op, metadata).await;
+    }
     if metadata.kind == Kind::Symlink {
         return Ok(reparse::link_buffer(&file.node.read_link(&file.op).await?));
     }
@@ -57,6 +61,9 @@ pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Outp
     }
     if RESERVED.contains(&asked.reparse_tag()) {
         return Err(Error::new(Status::IO_REPARSE_TAG_INVALID));
+    }
+    if file.posix && asked.reparse_tag() == ReparseTag::NFS {
+        return become_special(control, reply, file, disk, asked.data()).await;
     }
     let link = Some(&asked).filter(|asked| asked.reparse_tag() == ReparseTag::SYMLINK);
     let link = link.and_then(|asked| SymbolicLinkReparseData::decode(asked.data()).ok());
@@ -88,6 +95,31 @@ pub(super) async fn set(control: &Control<'_>, reply: &mut Reply) -> Result<Outp
     }
     let may_settle = link.is_some() && control.open.granted.contains(AccessMask::DELETE);
     file.settles.store(may_settle, Ordering::Release);
+    Ok(Output::new(|_| ()))
+}
+
+/// Replaces the empty file that a POSIX client has created by the special file that it declares it to be. The open then
+/// shows the special file.
+async fn become_special(
+    control: &Control<'_>,
+    reply: &mut Reply,
+    file: &FileOpen,
+    disk: &Disk,
+    data: &[u8],
+) -> Result<Output> {
+    take_alone(control, reply, file).await?;
+    let metadata = file.node.metadata(&file.op).await?;
+    let is_replaceable = metadata.kind == Kind::File && metadata.size == 0 && metadata.links == 1;
+    if !is_replaceable || file.became.get().is_some() || file.file.stream != 0 {
+        return Err(Error::because(Status::IO_REPARSE_DATA_INVALID, "only a new file becomes a special file"));
+    }
+    let new = reparse::posix::new_file(disk, data, file.file, metadata.mode)?;
+    let path = file.name.path.lock().clone();
+    access::may_name(disk, false, None, &path, true).await?;
+    let (node, _) = disk.vfs.create(&file.op, &path, new).await?.opened();
+    let _ = file.became.set(node);
+    let change = Change::modified(CompletionFilter::ATTRIBUTES);
+    control.request.connection.server.file_changed(disk, file, change);
     Ok(Output::new(|_| ()))
 }
 
@@ -155,10 +187,10 @@ pub(super) async fn delete(control: &Control<'_>, reply: &mut Reply) -> Result<O
     let metadata = file.node.metadata(&file.op).await?;
     let old = present(file, disk, &metadata).await?.ok_or(Error::new(Status::NOT_A_REPARSE_POINT))?;
     check_same(&old, &asked)?;
-    if metadata.kind == Kind::Symlink {
+    if matches!(metadata.kind, Kind::Symlink | Kind::Special) {
         return Err(Error::because(
             Status::ACCESS_DENIED,
-            "the reparse point of a Linux symbolic link cannot be removed",
+            "the reparse point of a Linux symbolic link or special file cannot be removed",
         ));
     }
     mark(control, file, disk, &metadata, false).await?;

@@ -123,6 +123,8 @@ pub struct Opening {
     pub touch: Touch,
     /// The lease that the open is made under, which it does not break.
     pub lease: Option<LeaseId>,
+    /// The open has POSIX semantics. Such opens do not conflict with each other.
+    pub posix: bool,
     /// `Environment::uptime`.
     pub now: Duration,
 }
@@ -131,7 +133,7 @@ impl Opening {
     /// Creates the properties of an open with these rights.
     pub fn new(desired_access: AccessMask, overwrites: bool, lease: Option<LeaseId>, now: Duration) -> Self {
         let touch = if overwrites { Touch::Content } else { Touch::of(desired_access) };
-        Opening { overwrites, deletes: false, touch, lease, now }
+        Opening { overwrites, deletes: false, touch, lease, posix: false, now }
     }
 }
 
@@ -182,7 +184,7 @@ impl Oplocks {
         Wait { changed, deadline }
     }
 
-    fn wake(&mut self) {
+    pub(super) fn wake(&mut self) {
         for waiting in self.waiting.drain(..) {
             // A cancelled wait does not listen any more.
             let _ = waiting.send(());

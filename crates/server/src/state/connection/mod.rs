@@ -106,6 +106,8 @@ pub(crate) struct Negotiated {
     pub(crate) max_transact: u32,
     pub(crate) max_read: u32,
     pub(crate) max_write: u32,
+    /// The POSIX extensions were negotiated.
+    pub(crate) posix: bool,
     /// `Connection.PreauthIntegrityHashValue`, on 3.1.1.
     pub(crate) preauth: Option<PreauthHash>,
 }
@@ -171,6 +173,11 @@ impl Connection {
     /// Returns the negotiated dialect, or 2.0.2 before NEGOTIATE, when nothing depends on it.
     pub(crate) fn dialect(&self) -> Dialect {
         self.negotiated().map_or(Dialect::SMB_2_0_2, |negotiated| negotiated.dialect)
+    }
+
+    /// Whether the POSIX extensions were negotiated.
+    pub(crate) fn is_posix(&self) -> bool {
+        self.negotiated().is_some_and(|negotiated| negotiated.posix)
     }
 
     /// Returns the channel of a session on this connection.

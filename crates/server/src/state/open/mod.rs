@@ -108,6 +108,10 @@ pub struct FileOpen {
     pub options: AtomicU32,
     /// A Linux symbolic link to a directory, which clients see as a directory.
     pub(crate) leads_to_directory: bool,
+    /// It has POSIX semantics.
+    pub posix: bool,
+    /// The special file by which a POSIX client has replaced the file through this open.
+    pub(crate) became: OnceLock<Arc<dyn Node>>,
     /// A client has stored a symbolic link in the file through this open, so closing it calls
     /// [`crate::reparse::settle`].
     pub(crate) settles: AtomicBool,
@@ -281,6 +285,8 @@ impl FileOpen {
             lease: None,
             options: AtomicU32::new(0),
             leads_to_directory: false,
+            posix: false,
+            became: OnceLock::new(),
             settles: AtomicBool::new(false),
             delete_on_close: AtomicBool::new(false),
             position: AtomicU64::new(0),
@@ -304,6 +310,11 @@ impl FileOpen {
     /// Returns the id of the lease that the open was made under.
     pub fn lease_id(&self) -> Option<LeaseId> {
         self.lease.map(|lease| lease.id)
+    }
+
+    /// Returns the handle to query for metadata: the file, or the special file that has replaced it.
+    pub(crate) fn shown_node(&self) -> &Arc<dyn Node> {
+        self.became.get().unwrap_or(&self.node)
     }
 
     /// Returns how the file is deleted through this handle.
