@@ -70,17 +70,62 @@ rsync_tree() {
     echo content >file && chmod 640 file && ln file link && echo program >directory/program &&
         chmod 755 directory/program && ln -s directory/program symlink && ln -s missing dangling && mkfifo fifo &&
         setfattr -n user.comment -v text file && touch -d '2020-02-02 02:02:02.123456700' directory/program &&
-        chmod 2775 directory && echo read >only && chmod 444 only
+        chmod 2775 directory && echo read >only && chmod 444 only && chown -hR alice: "$work/tree"
 }
 
-# rsync_back OPTIONS MOUNT_OPTIONS: copies the tree to the share and compares it after another mount.
+# as_alice COMMAND...: runs the command as the user of the mount.
+as_alice() {
+    setpriv --reuid=alice --regid=alice --init-groups "$@"
+}
+
+# rsync_back OPTIONS MOUNT_OPTIONS: copies the tree to the share and compares it after another mount. alice does it,
+# because root would give the files to their owners, which the server permits to nobody.
 rsync_back() {
-    rsync "$1" "$work/tree/" "$mount_point/tree/" && umount "$mount_point" && mounted "$2" || return 1
+    as_alice rsync "$1" "$work/tree/" "$mount_point/tree/" && umount "$mount_point" && mounted "$2" || return 1
     # Without the options for them, links and FIFOs are reported and not copied.
-    rsync "$1" --dry-run --itemize-changes --checksum "$work/tree/" "$mount_point/tree/" |
+    as_alice rsync "$1" --dry-run --itemize-changes --checksum "$work/tree/" "$mount_point/tree/" |
         grep -v 'skipping non-regular file' >"$work/differences"
     cat "$work/differences"
     ! test -s "$work/differences"
+}
+
+# modes: what programs request is on the disk of the server.
+modes() {
+    cd "$mount_point" || return 1
+    (umask 027 && : >new && mkdir directory) && : >changed && chmod 4751 changed && echo text >only &&
+        chmod 444 only && rm -f only && ! test -e only || return 1
+    stat -c '%a %n' new directory changed >"$work/seen"
+    (cd "$work/data" && stat -c '%a %n' new directory changed) >"$work/stored"
+    printf '640 new\n750 directory\n4751 changed\n' | tee "$work/wanted"
+    cmp "$work/wanted" "$work/stored" && cmp "$work/wanted" "$work/seen"
+}
+
+# names: all names of Linux, which the server's disk has as they are.
+names() {
+    mkdir "$mount_point/names" && cd "$mount_point/names" || return 1
+    for name in a A 'b:c' 'd*?' 'e<>|"' 'f.' 'g ' con; do
+        echo "$name" >"$name" && test "$(cat "$work/data/names/$name")" = "$name" || return 1
+    done
+    test "$(ls | wc -l)" = 8 && mv a 'h:' && test "$(cat 'h:')" = a && test "$(cat A)" = A
+}
+
+# special: links and special files of the server. The client follows links on its own machine.
+special() {
+    mkdir "$work/data/special" && cd "$work/data/special" && mkdir directory && echo text >directory/file &&
+        ln -s directory link && ln -s missing dangling && ln -s /etc/hostname absolute && ln -s 'to:a*' strange &&
+        mkfifo fifo && chown -hR alice: . && cd "$mount_point/special" || return 1
+    test "$(cat link/file)" = text && test "$(readlink link)" = directory && test "$(readlink dangling)" = missing &&
+        ! test -e dangling && test "$(readlink absolute)" = /etc/hostname && test "$(readlink strange)" = 'to:a*' &&
+        cmp absolute /etc/hostname && test "$(ls | wc -l)" = 6 && rm link fifo && test -e directory/file &&
+        ! test -e fifo && ! test -e "$work/data/special/fifo"
+}
+
+# new_links, new_fifo: special files that the client creates.
+new_links() {
+    cd "$mount_point" && ln -s any/where new_link && test "$(readlink "$work/data/new_link")" = any/where
+}
+new_fifo() {
+    cd "$mount_point" && mkfifo new_fifo && test -p "$work/data/new_fifo"
 }
 
 # many_files: as many names as a large source tree has.
@@ -124,7 +169,7 @@ for options in default mfsymlinks posix; do
     case $options in
         default) mount_options=vers=3.1.1 rsync_options=-rtH ;;
         mfsymlinks) mount_options=vers=3.1.1,nobrl,mfsymlinks rsync_options=-rltH ;;
-        posix) mount_options=vers=3.1.1,nobrl,posix rsync_options=-aHAX ;;
+        posix) mount_options=vers=3.1.1,nobrl,posix,modefromsid rsync_options=-rptgoHAX ;;
     esac
     check "$options.mount" mounted "$mount_options"
     mountpoint -q "$mount_point" || continue
@@ -135,6 +180,9 @@ for options in default mfsymlinks posix; do
     check "$options.rsync" rsync_back "$rsync_options" "$mount_options"
     check "$options.locks" locks
     check "$options.renames" renames
+    if test "$options" = posix; then
+        for case in modes names special new_links new_fifo; do check "posix.$case" "$case"; done
+    fi
     check "$options.many_files" many_files
     umount "$mount_point"
     find "$work/data" -mindepth 1 -delete

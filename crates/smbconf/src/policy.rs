@@ -33,11 +33,13 @@ pub(super) fn build(global: &Reader<'_>, resolved: &Resolved) -> Global {
         if fold(&name) == "homes" {
             let homes = Homes::new(&reader, section, &policy);
             policy.mac.offered |= homes.as_ref().is_some_and(|homes| homes.section().mac.is_some());
+            policy.wide_links |= homes.as_ref().is_some_and(|homes| homes.section().names.wide_links);
             policy.homes = homes.map(|homes| Arc::new(homes) as _);
         } else if fold(&name) == "printers" {
             policy.printers = Printers::new(&reader, section, &policy).map(|printers| Arc::new(printers) as _);
         } else if let Some(share) = share::build(&reader, section) {
             policy.mac.offered |= share.mac.is_some();
+            policy.wide_links |= share.names.wide_links;
             policy.shares.insert(fold(&name), Arc::new(share));
         }
     }

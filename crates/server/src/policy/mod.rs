@@ -115,6 +115,8 @@ pub struct Policy {
     pub smb3_directory_leases: bool,
     /// `smb3 unix extensions`: the POSIX extensions of SMB 3.1.1 are offered.
     pub smb3_unix_extensions: bool,
+    /// Any share has `wide links = yes`. It may have the same directory as another one.
+    pub wide_links: bool,
     /// Not `ntlm auth = disabled`: NTLM is offered and accepted.
     pub ntlm: bool,
     /// `ntlm auth = ntlmv1-permitted`: NTLMv1 responses are accepted for accounts of this server.
@@ -244,6 +246,7 @@ impl Default for Policy {
             lock_spin_time: Duration::from_millis(200),
             smb3_directory_leases: true,
             smb3_unix_extensions: false,
+            wide_links: false,
             ntlm: true,
             ntlm_v1: false,
             spn_check: SpnCheck::Off,

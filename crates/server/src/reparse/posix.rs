@@ -110,8 +110,8 @@ pub(crate) async fn buffer(node: &Arc<dyn Node>, op: &Op, metadata: &Metadata) -
 }
 
 /// Returns the file that replaces the empty file `replaced` with this mode, because its client declares it to be a
-/// special file.
-pub(crate) fn new_file(disk: &Disk, data: &[u8], replaced: FileId, mode: u32) -> Result<NewFile> {
+/// special file. `wide_links`: a share of the server has them.
+pub(crate) fn new_file(disk: &Disk, data: &[u8], replaced: FileId, mode: u32, wide_links: bool) -> Result<NewFile> {
     let invalid = |_| Error::new(Status::IO_REPARSE_DATA_INVALID);
     let special = |file| Ok(NewFile::new(Create::Special { file, replaces: Some(replaced) }, mode));
     match NfsReparseData::decode(data).map_err(invalid)? {
@@ -121,6 +121,12 @@ pub(crate) fn new_file(disk: &Disk, data: &[u8], replaced: FileId, mode: u32) ->
             Err(Error::because(Status::ACCESS_DENIED, "clients cannot create devices on the server"))
         }
         NfsReparseData::SymbolicLink(target) => {
+            if wide_links || disk.share.names.wide_links {
+                return Err(Error::because(
+                    Status::ACCESS_DENIED,
+                    "with `wide links = yes` in any share the server might follow the link out of the share",
+                ));
+            }
             let target = target_of(disk, target)?;
             Ok(NewFile::symlink(&target, Some(replaced)))
         }
@@ -134,12 +140,6 @@ fn target_of(disk: &Disk, target: &[u8]) -> Result<Vec<u8>> {
     let target = name::from_wire(&units);
     if target.len() > TARGET || target.contains(&0) {
         return Err(Error::because(Status::IO_REPARSE_DATA_INVALID, "the target is not a path of Linux"));
-    }
-    if disk.share.names.wide_links {
-        return Err(Error::because(
-            Status::ACCESS_DENIED,
-            "with `wide links = yes` the server would follow the link out of the share",
-        ));
     }
     if dfs::is_link(&target) {
         return Err(Error::because(Status::ACCESS_DENIED, "clients do not create links of a DFS namespace"));

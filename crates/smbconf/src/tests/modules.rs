@@ -237,6 +237,16 @@ fn homes_for_macs_offer_the_extensions() {
 }
 
 #[test]
+fn wide_links_of_any_share_are_known_to_all() {
+    let insecure = "[global]\nallow insecure wide links = yes\n[a]\npath = /\n";
+    for (section, expected) in [("", false), ("[b]\npath = /\nwide links = yes\n", true)] {
+        let directory = directory(&[("smb.conf", &format!("{insecure}{section}"))]);
+        let loaded = load(&directory.path().join("smb.conf"), &WithHomes).expect("it loads");
+        assert_eq!(loaded.policy.wide_links, expected, "{section}");
+    }
+}
+
+#[test]
 fn sharing_the_root_directory_with_guests_is_a_warning() {
     let cases = [
         ("guest ok = yes\nread only = no", Some(Severity::Warning), true, "guests can write"),

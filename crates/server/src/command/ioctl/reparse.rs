@@ -113,7 +113,8 @@ async fn become_special(
     if !is_replaceable || file.became.get().is_some() || file.file.stream != 0 {
         return Err(Error::because(Status::IO_REPARSE_DATA_INVALID, "only a new file becomes a special file"));
     }
-    let new = reparse::posix::new_file(disk, data, file.file, metadata.mode)?;
+    let wide_links = control.request.connection.server.policy().wide_links;
+    let new = reparse::posix::new_file(disk, data, file.file, metadata.mode, wide_links)?;
     let path = file.name.path.lock().clone();
     access::may_name(disk, false, None, &path, true).await?;
     let (node, _) = disk.vfs.create(&file.op, &path, new).await?.opened();
