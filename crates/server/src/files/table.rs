@@ -106,7 +106,8 @@ pub struct Doom {
     pub name: Arc<OpenName>,
     /// The context for the deletion: the user who requested it.
     pub op: Op,
-    /// Nothing is removed, although the file cannot be opened until it is closed: a Mac expects that of a resource fork.
+    /// Nothing is removed, although the file cannot be opened until it is closed. A Mac expects that of a resource
+    /// fork.
     pub is_ignored: bool,
 }
 

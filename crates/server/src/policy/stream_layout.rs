@@ -9,7 +9,8 @@ pub struct Layout {
     pub prefix: String,
     /// `streams_xattr:store_stream_type`: whether the name ends with `:$DATA`.
     pub typed: bool,
-    /// `catia:mappings`, `fruit:encoding`: names of streams may contain a colon, which clients see as another character.
+    /// `catia:mappings`, `fruit:encoding`: names of streams may contain a colon, which clients see as another
+    /// character.
     pub has_colons: bool,
     /// `vfs objects = fruit`: the special streams of macOS; `None` if they are like all others.
     pub mac: Option<MacStreams>,

@@ -131,7 +131,7 @@ pub(crate) async fn convert(
 
 /// Returns the name of the stream that a Mac would use for an extended attribute; `None` if no client could open it.
 fn stream_name(layout: &Layout, attribute: &str) -> Option<String> {
-    let is_stored_as_such = layout.mac.is_some_and(|mac| mac.has_colons);
+    let is_stored_as_such = layout.has_colons;
     let special = [AFP_INFO, AFP_RESOURCE];
     if attribute.contains('/') || special.iter().any(|special| special.eq_ignore_ascii_case(attribute)) {
         return None;
@@ -161,7 +161,7 @@ async fn add(streams: &Streams, disk: &Disk, base: &Base<'_>, name: &str, conten
             && stream.content(base.node, &disk.op, 0, content.len()).await? == content;
         return if same { Ok(()) } else { Err(Errno::EXIST) };
     }
-    stream.create(base.node, &disk.op).await?;
+    stream.create(base.node, &disk.op, false).await?;
     let data = Bytes::copy_from_slice(content);
     if data.is_empty() { Ok(()) } else { stream.write(base.node, &disk.op, 0, data.into(), false).await }
 }
@@ -227,8 +227,7 @@ mod tests {
 
     #[test]
     fn attributes_get_the_names_that_macs_use() {
-        let layout =
-            |has_colons| Layout { mac: Some(MacStreams { has_colons, ..Default::default() }), ..Layout::default() };
+        let layout = |has_colons| Layout { has_colons, mac: Some(MacStreams::default()), ..Layout::default() };
         assert_eq!(stream_name(&layout(true), "a:b"), Some("a:b".to_owned()));
         assert_eq!(stream_name(&layout(false), "a:b|\x01"), Some("a\u{f022}b\u{f027}\u{f001}".to_owned()));
         for wrong in ["a/b", "afp_afpinfo", "AFP_Resource"] {

@@ -50,7 +50,8 @@ pub(crate) fn with(metadata: MetadataPlace, adjust: impl FnOnce(&mut Policy)) ->
             mac.name = "mac".to_owned();
             mac.mac = Some(Arc::new(MacPolicy::default()));
             let layout = mac.streams.take().unwrap_or_default();
-            mac.streams = Some(Layout { mac: Some(MacStreams { metadata, resource: ResourcePlace::Stream }), ..layout });
+            mac.streams =
+                Some(Layout { mac: Some(MacStreams { metadata, resource: ResourcePlace::Stream }), ..layout });
             policy.shares.insert("mac".into(), mac.into());
             adjust(policy);
         })
