@@ -99,7 +99,8 @@ impl AppleDouble {
     pub fn last_fork(&self) -> Option<(Entry, u64)> {
         let at = self.entries.iter().position(|entry| entry.id == id::RESOURCE_FORK)?;
         let fork = self.entries[at];
-        let is_before = |other: &Entry| other.id == fork.id || other.length == 0 || other.offset < fork.offset;
+        let is_before =
+            |other: &Entry| other.id == fork.id || other.length == 0 || other.offset + other.length <= fork.offset;
         let is_placed = fork.offset >= HEADER + self.entries.len() * ENTRY;
         (is_placed && self.entries.iter().all(is_before)).then(|| (fork, (HEADER + at * ENTRY + 8) as u64))
     }

@@ -38,9 +38,10 @@ pub(crate) async fn convert(
     match convert::convert(streams, disk, &Base { node, metadata }, file).await {
         Ok(_) => true,
         Err(errno) => {
-            tracing::warn!(share = disk.share.name, %path, ?errno, "the AppleDouble file of a file is not converted, \
-                                                                   because it has something that is not understood, \
-                                                                   or streams of the file have other content");
+            tracing::debug!(share = disk.share.name, %path, ?errno, "the AppleDouble file of a file is not converted, \
+                                                                    because it has something that is not \
+                                                                    understood, or streams of the file have other \
+                                                                    content");
             false
         }
     }

@@ -139,7 +139,7 @@ async fn rename(
     if beside::is_stuck(disk, &file.op, &from, &target.path).await {
         return Err(Error::because(
             Status::OBJECT_NAME_INVALID,
-            "the name is too long for the file's AppleDouble file",
+            "the file's AppleDouble file cannot follow to that name",
         ));
     }
     let replacement = match target.existing.as_ref().filter(|_| !itself) {

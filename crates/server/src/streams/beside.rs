@@ -75,6 +75,15 @@ struct Double {
     double: AppleDouble,
 }
 
+/// What has the name of an AppleDouble file.
+enum Found {
+    /// Nothing, or an empty file.
+    Nothing,
+    /// Something that is not AppleDouble data.
+    Other,
+    Double(Double),
+}
+
 impl Double {
     fn fork(&self) -> Option<Entry> {
         self.double.entry(apple_double::id::RESOURCE_FORK)
@@ -112,29 +121,41 @@ impl Beside {
         Ok(Some((node, metadata.size)))
     }
 
-    /// Returns the file; `None` if there is none, or an empty one, as after a crash.
+    /// Returns the file; `None` if there is none, or an empty one, as after a crash. It is an error if the file is not
+    /// AppleDouble data.
     async fn double(&self, access: Access) -> Result<Option<Double>> {
-        match self.node(access).await? {
+        match self.found(access).await? {
+            Found::Nothing => Ok(None),
+            Found::Other => Err(Errno::IO),
+            Found::Double(double) => Ok(Some(double)),
+        }
+    }
+
+    async fn found(&self, access: Access) -> Result<Found> {
+        let node = match self.node(access).await {
+            Err(Errno::EXIST | Errno::LOOP) => return Ok(Found::Other),
+            node => node?,
+        };
+        match node {
             Some((node, size)) if size > 0 => {
-                let double = AppleDouble::decode(&head(&node, &self.op).await?, size).map_err(|_| Errno::IO)?;
-                Ok(Some(Double { node, size, double }))
+                let decoded = AppleDouble::decode(&head(&node, &self.op).await?, size);
+                Ok(decoded.map_or(Found::Other, |double| Found::Double(Double { node, size, double })))
             }
-            _ => Ok(None),
+            _ => Ok(Found::Nothing),
         }
     }
 
     /// Returns the length of the fork; zero if there is none, or if the file is not AppleDouble data.
     pub(super) async fn length(&self) -> Result<u64> {
-        match self.double(READ).await {
-            Ok(double) => Ok(double.and_then(|double| double.fork()).map_or(0, |fork| fork.length as u64)),
-            Err(Errno::IO) => Ok(0),
-            Err(errno) => Err(errno),
+        match self.found(READ).await? {
+            Found::Double(double) => Ok(double.fork().map_or(0, |fork| fork.length as u64)),
+            Found::Nothing | Found::Other => Ok(0),
         }
     }
 
     /// As [`Beside::length`], and whether the file has extended attributes, as macOS writes them.
     pub(super) async fn lengths(&self) -> Result<(u64, bool)> {
-        let Ok(Some(double)) = self.double(READ).await else { return Ok((0, false)) };
+        let Found::Double(double) = self.found(READ).await? else { return Ok((0, false)) };
         let is_long = double.double.entry(apple_double::id::FINDER_INFO).is_some_and(|entry| entry.length > 32);
         Ok((double.fork().map_or(0, |fork| fork.length as u64), is_long))
     }
@@ -166,7 +187,7 @@ impl Beside {
         if let Some(double) = self.double(BOTH).await? {
             return Ok(double);
         }
-        let node = match self.node(BOTH).await? {
+        let node = match self.node(BOTH).await.map_err(taken)? {
             Some((empty, _)) => empty,
             None => self.create(base).await?,
         };
@@ -254,7 +275,7 @@ impl Beside {
 
     /// Flushes the file to disk.
     pub(super) async fn flush(&self) -> Result<()> {
-        match self.node(READ).await? {
+        match self.node(READ).await.map_err(taken)? {
             Some((node, _)) => node.flush(&self.op).await,
             None => Ok(()),
         }
@@ -301,7 +322,13 @@ pub(super) async fn head(node: &Arc<dyn Node>, op: &Op) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the regular file `path`, without following a link of that name.
+/// Returns the error that a client gets where something else has the name.
+fn taken(errno: Errno) -> Errno {
+    if errno == Errno::EXIST { Errno::IO } else { errno }
+}
+
+/// Returns the regular file `path`, without following a link of that name. `Errno::EXIST` if the name is that of
+/// something else.
 pub(super) async fn look_up(
     vfs: &dyn Vfs,
     op: &Op,
@@ -312,7 +339,7 @@ pub(super) async fn look_up(
     match vfs.lookup(op, path, options).await {
         Ok(Lookup::Found { node, metadata, .. }) if metadata.kind == Kind::File => Ok(Some((node, metadata))),
         // Something else has the name: no AppleDouble file can be there.
-        Ok(Lookup::Found { .. }) => Err(Errno::IO),
+        Ok(Lookup::Found { .. }) => Err(Errno::EXIST),
         Ok(Lookup::Missing { .. } | Lookup::NoParent) | Err(Errno::NAMETOOLONG) => Ok(None),
         Err(errno) => Err(errno),
     }
@@ -338,13 +365,28 @@ pub(crate) fn are_used(disk: &Disk) -> bool {
     disk.share.streams.as_ref().is_some_and(|layout| layout.has_files_beside())
 }
 
-/// Whether the file `from` has an AppleDouble file that could not follow it to the name `to`, because that is too long.
+/// Whether the file `from` has an AppleDouble file that could not follow it to the name `to`, because that is too long,
+/// or because something else has its name there.
 pub(crate) async fn is_stuck(disk: &Disk, op: &Op, from: &RelPath, to: &RelPath) -> bool {
-    if !are_used(disk) || path_of(to).is_some() {
+    if !are_used(disk) {
         return false;
     }
     let Some(path) = path_of(from) else { return false };
-    !matches!(existing(disk, op, &path).await, Ok(None))
+    if matches!(existing(disk, op, &path).await, Ok(None)) {
+        return false;
+    }
+    let Some(new) = path_of(to) else { return true };
+    match existing(disk, op, &new).await {
+        Ok(Some(_)) => false,
+        Ok(None) => {
+            let links = disk.share.links().to_last();
+            !matches!(
+                disk.vfs.lookup(op, &new, LookupOptions::exact(links)).await,
+                Ok(Lookup::Missing { .. } | Lookup::NoParent)
+            )
+        }
+        Err(_) => true,
+    }
 }
 
 /// Called after the name `path` of a file was removed: removes its AppleDouble file, as the user. Returns the path of

@@ -107,22 +107,27 @@ pub(crate) async fn convert(
     for (name, value) in named.ok_or(Errno::INVAL)? {
         add(streams, disk, base, &name, value).await?;
     }
+    let mut has_own_info = false;
     // Finder info that the file has already is newer. That of the AppleDouble file stays there.
     let info = file.double.finder_info(&file.bytes).ok_or(Errno::INVAL)?;
     if info != [0; 32] {
-        let known = add(streams, disk, base, AFP_INFO, &AfpInfo::of(info).encode()).await;
-        known.or_else(|errno| if errno == Errno::EXIST { Ok(()) } else { Err(errno) })?;
+        match add(streams, disk, base, AFP_INFO, &AfpInfo::of(info).encode()).await {
+            Err(Errno::EXIST) => has_own_info = true,
+            added => added?,
+        }
     }
-    let wipes = mac.wipes_blank_forks && is_blank(disk, &file).await?;
+    // A client that has a stream of the file open may write its fork.
+    let is_alone = streams.open(base.metadata.id).is_empty();
+    let wipes = is_alone && mac.wipes_blank_forks && is_blank(disk, &file).await?;
     let moves = !wipes && !layout.has_files_beside() && base.metadata.kind == Kind::File;
     let moved = moves && copy_fork(streams, disk, base, &file).await?;
     base.node.flush(&disk.op).await?;
     let at = file.double.finder_info_length_at().ok_or(Errno::INVAL)?;
     file.node.write(&disk.op, at, Bytes::from_static(&[0, 0, 0, 32]).into(), true).await?;
-    if wipes || moved {
+    if wipes && is_blank(disk, &file).await? || moved {
         cut(disk, &file).await?;
     }
-    if !mac.removes_empty_files || fork_length(disk, &file.node).await? != 0 {
+    if !mac.removes_empty_files || has_own_info || !is_alone || fork_length(disk, &file.node).await? != 0 {
         return Ok(None);
     }
     disk.vfs.unlink(&disk.op, &file.path, file.id, Kind::File).await?;
@@ -151,19 +156,27 @@ fn stream_name(layout: &Layout, attribute: &str) -> Option<String> {
         .collect()
 }
 
-/// Stores a new stream; `Errno::EXIST` if it exists with another content.
+/// Stores a new stream on disk; `Errno::EXIST` if it exists with another content. What a conversion that a crash has
+/// ended has stored is a beginning of the content.
 async fn add(streams: &Streams, disk: &Disk, base: &Base<'_>, name: &str, content: &[u8]) -> Result<()> {
     let layout = disk.share.streams.as_ref().ok_or(Errno::INVAL)?;
     layout.inline(name)?;
     let stream = streams.stream(disk, layout, (base.metadata.id, None), name);
     if stream.exists(base.node, &disk.op).await? {
-        let same = stream.metadata(base.node).await?.size == content.len() as u64
-            && stream.content(base.node, &disk.op, 0, content.len()).await? == content;
-        return if same { Ok(()) } else { Err(Errno::EXIST) };
+        let known = usize::try_from(stream.metadata(base.node).await?.size).unwrap_or(usize::MAX);
+        let beginning = content.get(..known).ok_or(Errno::EXIST)?;
+        if stream.content(base.node, &disk.op, 0, known).await? != beginning {
+            return Err(Errno::EXIST);
+        }
+    } else {
+        stream.create(base.node, &disk.op, false).await?;
     }
-    stream.create(base.node, &disk.op, false).await?;
     let data = Bytes::copy_from_slice(content);
-    if data.is_empty() { Ok(()) } else { stream.write(base.node, &disk.op, 0, data.into(), false).await }
+    if !data.is_empty() {
+        stream.write(base.node, &disk.op, 0, data.into(), false).await?;
+    }
+    // A stream in the store is not written to disk with its file.
+    stream.flush(base.node, &disk.op).await
 }
 
 async fn fork_length(disk: &Disk, node: &Arc<dyn Node>) -> Result<usize> {
