@@ -42,7 +42,7 @@ impl Table {
                 if state.being_replaced {
                     return Err(NameInUse::Replaced(state.wait_for_name(now)));
                 }
-                if !(posix && state.is_posix()) {
+                if state.is_delete_pending() || !(posix && state.is_posix()) {
                     return Err(NameInUse::Open);
                 }
                 state.being_replaced = true;
@@ -57,6 +57,16 @@ impl Table {
 }
 
 impl Table {
+    /// Starts the replacement of the only name of `file`, which `open` alone has open.
+    pub fn begin_replacement_by(&self, file: FileId, open: u64) -> Option<NameReplacement<'_>> {
+        let begun = self.with(file, |state| {
+            let may = !state.being_replaced && !state.is_delete_pending() && state.is_open_only_by(open);
+            state.being_replaced |= may;
+            may
+        });
+        (begun == Some(true)).then_some(NameReplacement { table: self, file })
+    }
+
     /// Returns a wait until the name is replaced, if that is in progress.
     pub fn replacement_wait(&self, file: FileId, now: Duration) -> Option<Wait> {
         self.with(file, |state| state.being_replaced.then(|| state.wait_for_name(now))).flatten()

@@ -384,7 +384,10 @@ impl Table {
         if state.delete_pending {
             return Closed::Delete;
         }
-        shard.remove(&file);
+        // The end of the replacement removes it.
+        if !state.being_replaced {
+            shard.remove(&file);
+        }
         Closed::Stays
     }
 
@@ -394,7 +397,7 @@ impl Table {
         let mut shard = self.shard(file).lock();
         self.removed(file);
         match shard.get_mut(&file) {
-            Some(state) if state.opens.is_empty() => _ = shard.remove(&file),
+            Some(state) if state.opens.is_empty() && !state.being_replaced => _ = shard.remove(&file),
             Some(state) => (state.delete_pending, state.doom) = (false, None),
             None => {}
         }
@@ -553,6 +556,16 @@ impl File {
     /// Whether all opens have POSIX semantics.
     pub(super) fn is_posix(&self) -> bool {
         self.opens.iter().all(|entry| entry.posix)
+    }
+
+    /// Whether the file is deleted with its last open.
+    pub(super) fn is_delete_pending(&self) -> bool {
+        self.delete_pending
+    }
+
+    /// Whether `open` is the only open.
+    pub(super) fn is_open_only_by(&self, open: u64) -> bool {
+        self.opens.iter().all(|entry| entry.open == open)
     }
 
     /// Whether the file has no opens.

@@ -218,18 +218,13 @@ pub(crate) async fn settle(server: &Server, disk: &Disk, file: &FileOpen) {
 
 /// Returns the target of the Linux symbolic link that a file can be converted to.
 async fn convertible(disk: &Disk, file: &FileOpen, path: &RelPath) -> Result<Option<Vec<u8>>> {
-    const LOST: u32 = FileAttributes::READONLY.0 | FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0;
     let metadata = file.node.metadata(&file.op).await?;
     let plain = match metadata.kind {
         Kind::File => metadata.size == 0 && metadata.links == 1,
         Kind::Directory => true,
         Kind::Symlink | Kind::Special => false,
     };
-    if disk.share.names.wide_links
-        || !plain
-        || !is_stored(&disk.share, &metadata)
-        || metadata.dos_attributes.is_some_and(|bits| bits & LOST != 0)
-    {
+    if disk.share.names.wide_links || !plain || !is_stored(&disk.share, &metadata) {
         return Ok(None);
     }
     let Some(buffer) = stored(&*file.node, &file.op).await? else { return Ok(None) };
@@ -239,13 +234,22 @@ async fn convertible(disk: &Disk, file: &FileOpen, path: &RelPath) -> Result<Opt
         return Ok(None);
     };
     let Some(target) = target(&link) else { return Ok(None) };
-    // A Linux symbolic link has no streams and extended attributes.
-    let kept = |name: &String| name.starts_with("user.") && name != ATTRIBUTE && name != DOSATTRIB;
-    if file.node.list_xattrs(&file.op).await?.iter().any(kept) {
+    if has_more(file, &metadata).await? {
         return Ok(None);
     }
     access::may_name(disk, false, None, path, true).await?;
     Ok(Some(target))
+}
+
+/// Whether the file has DOS attributes, streams or extended attributes that a symbolic link or a special file would not
+/// have.
+pub(crate) async fn has_more(file: &FileOpen, metadata: &Metadata) -> Result<bool> {
+    const LOST: u32 = FileAttributes::READONLY.0 | FileAttributes::HIDDEN.0 | FileAttributes::SYSTEM.0;
+    if metadata.dos_attributes.is_some_and(|bits| bits & LOST != 0) {
+        return Ok(true);
+    }
+    let kept = |name: &String| name.starts_with("user.") && name != ATTRIBUTE && name != DOSATTRIB;
+    Ok(file.node.list_xattrs(&file.op).await?.iter().any(kept))
 }
 
 /// Whether the target of a link at the path `at` lies in the share, judged by the names alone.

@@ -12,15 +12,19 @@ use proto::smb2::error::SymlinkFlags;
 use proto::status::Status;
 
 use super::{is_stored, stop, stopped_at};
+use crate::acl::model::posix_acl;
 use crate::error::{Error, Result};
 use crate::links::{self, Search};
 use crate::name;
-use crate::policy::dfs;
+use crate::policy::{Policy, Share, dfs};
 use crate::request::Request;
+use crate::state::directories_overlap;
+use crate::state::open::FileOpen;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
 use crate::vfs::{
-    Access, Case, Create, Errno, FileId, Kind, Lookup, Metadata, NewFile, Node, Op, RelPath, SpecialFile, SymlinkPolicy,
+    Access, Case, Create, Errno, FileId, Kind, Lookup, Metadata, NewFile, Node, Op, RelPath, SERVER, SpecialFile,
+    SymlinkPolicy,
 };
 
 /// The longest target of a symbolic link, in bytes: PATH_MAX without the NUL.
@@ -110,8 +114,8 @@ pub(crate) async fn buffer(node: &Arc<dyn Node>, op: &Op, metadata: &Metadata) -
 }
 
 /// Returns the file that replaces the empty file `replaced` with this mode, because its client declares it to be a
-/// special file. `wide_links`: a share of the server has them.
-pub(crate) fn new_file(disk: &Disk, data: &[u8], replaced: FileId, mode: u32, wide_links: bool) -> Result<NewFile> {
+/// special file.
+pub(crate) fn new_file(disk: &Disk, data: &[u8], replaced: FileId, mode: u32) -> Result<NewFile> {
     let invalid = |_| Error::new(Status::IO_REPARSE_DATA_INVALID);
     let special = |file| Ok(NewFile::new(Create::Special { file, replaces: Some(replaced) }, mode));
     match NfsReparseData::decode(data).map_err(invalid)? {
@@ -121,16 +125,27 @@ pub(crate) fn new_file(disk: &Disk, data: &[u8], replaced: FileId, mode: u32, wi
             Err(Error::because(Status::ACCESS_DENIED, "clients cannot create devices on the server"))
         }
         NfsReparseData::SymbolicLink(target) => {
-            if wide_links || disk.share.names.wide_links {
-                return Err(Error::because(
-                    Status::ACCESS_DENIED,
-                    "with `wide links = yes` in any share the server might follow the link out of the share",
-                ));
-            }
             let target = target_of(disk, target)?;
             Ok(NewFile::symlink(&target, Some(replaced)))
         }
     }
+}
+
+/// Returns whether the server might follow a link in the share that leads out of it: a share has `wide links`, or a
+/// link could take the place of the directory of another share, which is opened by its path.
+pub(crate) fn may_lead_out(policy: &Policy, share: &Share) -> bool {
+    let is_inside = |other: &Share| other.path_template.is_some() || directories_overlap(share, other);
+    policy.wide_links || share.names.wide_links || policy.shares.values().any(|other| is_inside(other))
+}
+
+/// Returns the permission bits of the special file that replaces the file. With an ACL the group's bits are not the
+/// group's rights.
+pub(crate) async fn mode(disk: &Disk, file: &FileOpen, metadata: &Metadata) -> Result<u32> {
+    let names = file.node.list_xattrs(&SERVER).await?;
+    let is_acl = |name: &String| {
+        name == posix_acl::ACCESS || disk.share.acls.stored.as_ref().is_some_and(|acls| *acls.attribute == **name)
+    };
+    Ok(if names.iter().any(is_acl) { metadata.mode & 0o700 } else { metadata.mode })
 }
 
 /// Returns the target of a symbolic link that a client creates. It may lead anywhere, because the server does not

@@ -18,7 +18,7 @@ use crate::request::Reply;
 use crate::security::access;
 use crate::state::open::FileOpen;
 use crate::tree::Disk;
-use crate::vfs::{Kind, Metadata, SetMetadata, SetXattr};
+use crate::vfs::{Create, Kind, Metadata, SetMetadata, SetXattr};
 
 /// Reserved tags, which cannot be set.
 const RESERVED: [ReparseTag; 2] = [ReparseTag(0), ReparseTag(1)];
@@ -113,8 +113,21 @@ async fn become_special(
     if !is_replaceable || file.became.get().is_some() || file.file.stream != 0 {
         return Err(Error::because(Status::IO_REPARSE_DATA_INVALID, "only a new file becomes a special file"));
     }
-    let wide_links = control.request.connection.server.policy().wide_links;
-    let new = reparse::posix::new_file(disk, data, file.file, metadata.mode, wide_links)?;
+    let server = &control.request.connection.server;
+    // Until it is replaced, no other client may open the file, which is deleted then.
+    let Some(_replacement) = server.opens.files.begin_replacement_by(file.file, control.open.persistent_id) else {
+        return Err(Error::because(Status::SHARING_VIOLATION, "another client has the file open"));
+    };
+    if !server.opens.streams.open(file.file).is_empty() || reparse::has_more(file, &metadata).await? {
+        return Err(Error::because(Status::IO_REPARSE_DATA_INVALID, "the file has attributes or streams"));
+    }
+    let new = reparse::posix::new_file(disk, data, file.file, reparse::posix::mode(disk, file, &metadata).await?)?;
+    if matches!(new.kind, Create::Symlink { .. }) && reparse::posix::may_lead_out(&server.policy(), &disk.share) {
+        return Err(Error::because(
+            Status::ACCESS_DENIED,
+            "the server might follow the link out of the share, because of `wide links` or another share inside",
+        ));
+    }
     let path = file.name.path.lock().clone();
     access::may_name(disk, false, None, &path, true).await?;
     let (node, _) = disk.vfs.create(&file.op, &path, new).await?.opened();
