@@ -73,7 +73,12 @@ pub(crate) async fn find(disk: &Disk, path: &RelPath) -> Option<Convertible> {
     let reader = node.open(&disk.op, READ).await.ok()?;
     let head = beside::head(&reader, &disk.op).await.ok()?;
     let double = AppleDouble::decode(&head, metadata.size).ok()?;
-    let finder = double.entry(id::FINDER_INFO).filter(|entry| entry.length > 32)?;
+    let finder = double.entry(id::FINDER_INFO).filter(|entry| entry.length >= 32)?;
+    let has_fork = double.entry(id::RESOURCE_FORK).is_some_and(|fork| fork.length > 0);
+    // A fork stays in the file where the share stores forks there.
+    if finder.length == 32 && (beside::are_used(disk) || !has_fork) {
+        return None;
+    }
     if !double.is_of_macos(metadata.size) || finder.offset + finder.length > LONGEST_CONVERTED {
         tracing::debug!(share = disk.share.name, %path, "an AppleDouble file is not converted, because it has \
                                                         more than is understood");

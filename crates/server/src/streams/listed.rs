@@ -157,7 +157,9 @@ async fn forks_beside(disk: &Disk, path: &RelPath, entries: &[&Entry], all: &mut
     if !beside::are_used(disk) || !is_asked_for {
         return;
     }
+    let mut work = Work::new();
     for entry in entries {
+        work.spend(SHOWN).await;
         let kind = entry.metadata.as_ref().map(|metadata| metadata.kind);
         if matches!(kind, Some(Kind::File | Kind::Directory))
             && let Some(path) = path.join(&entry.name)
