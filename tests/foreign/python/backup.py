@@ -1,160 +1,130 @@
-"""A Mac that backs up to the share `backups` as backupd does: a bundle of bands of 8 MiB, each with a full sync.
+"""An administrator of the share backs up and restores a tree with its security descriptors.
 
-Argument `first`: creates the bundle and locks it, then writes bands until the server is killed; after the next line of
-standard input it connects again, checks each band that was synced, and writes the rest. Argument `second`: a Mac that
-finds the bundle locked, and then takes it over.
+The administrator opens everything with backup intent ([MS-FSA] 2.1.5.1, phase 4). bob, the owner of the tree, must not
+gain access from backup intent. Arguments: the share, bob's name and password.
 """
 
 import struct
 import sys
-import time
 
-from connection import READ, WRITE, connect, create_directory, pause
-from smbprotocol.create_contexts import SMB2CreateContextRequest
-from smbprotocol.exceptions import SharingViolation
-from smbprotocol.file_info import InfoType
-from smbprotocol.open import (
-    CreateDisposition,
-    DirectoryAccessMask,
-    FileAttributes,
-    ImpersonationLevel,
-    Open,
-    ShareAccess,
-    SMB2FlushRequest,
-    SMB2QueryInfoRequest,
-    SMB2QueryInfoResponse,
+from connection import connect, disconnect
+from security import (
+    ALL,
+    ALLOW,
+    DACL,
+    DENY,
+    EVERYONE,
+    GROUP,
+    OWNER,
+    PROTECTED,
+    READ,
+    READ_CONTROL,
+    READ_DATA,
+    SACL,
+    SYSTEM_SECURITY,
+    WRITE_DAC,
+    WRITE_DATA,
+    WRITE_OWNER,
+    ask,
+    descriptor,
+    opened,
+    read,
+    taken_apart,
+    tell,
+    write,
 )
+from smbprotocol.exceptions import SMBResponseException
+from smbprotocol.open import CreateDisposition, CreateOptions
 
-BAND, PIECE, BANDS = 8 << 20, 1 << 20, 5
-# `fruit:time machine max size` of the share.
-SIZE = 48 << 20
-BUNDLE = "mac.sparsebundle"
-NO_ONE = 0
-SHARE_READ = ShareAccess.FILE_SHARE_READ
-FULL_SYNC, SUPPORTS_FULL_SYNC = 0xFFFF, 4
-
-
-def open_with(tree, name, access, disposition, share, contexts=None):
-    handle = Open(tree, name)
-    attributes = FileAttributes.FILE_ATTRIBUTE_NORMAL
-    answers = handle.create(ImpersonationLevel.Impersonation, access, attributes, share, disposition, 0, contexts)
-    return handle, answers
+INTENT = CreateOptions.FILE_OPEN_FOR_BACKUP_INTENT
+EVERYTHING = OWNER | GROUP | DACL | SACL
+BACKUP = READ | READ_CONTROL | SYSTEM_SECURITY
+RESTORE = ALL | SYSTEM_SECURITY
+RIGHTS = [READ_DATA, WRITE_DATA, READ, ALL, READ_CONTROL, WRITE_DAC, WRITE_OWNER, SYSTEM_SECURITY, 0x4, 0x10000]
+AUDIT, FAILED_ACCESS = 2, 0x80
+SACL_PRESENT, SELF_RELATIVE = 0x10, 0x8000
 
 
-def mount():
-    """Connects and returns the tree, after it was checked that the volume supports full syncs."""
-    tree = connect("backups")
-    context = SMB2CreateContextRequest()
-    context["buffer_name"] = b"AAPL"
-    context["buffer_data"] = struct.pack("<IIQQ", 1, 0, 7, 7)
-    access = DirectoryAccessMask.GENERIC_READ
-    root, answers = open_with(tree, "", access, CreateDisposition.FILE_OPEN, 7, [context])
-    # The command, a reserved field, the parts, the server's capabilities, and those of the volume.
-    volume = struct.unpack_from("<IIQQQ", answers[0])[4]
-    assert volume & SUPPORTS_FULL_SYNC, f"the capabilities of the volume are {volume:x}"
-    return tree, root
+def audited():
+    """Returns a descriptor that contains only a SACL with an ACE that audits refused accesses."""
+    ace = struct.pack("<BBHI", AUDIT, FAILED_ACCESS, 8 + len(EVERYONE), 0x10000) + EVERYONE
+    acl = struct.pack("<BBHHH", 2, 0, 8 + len(ace), 1, 0) + ace
+    return struct.pack("<BBHIIII", 1, 0, SACL_PRESENT | SELF_RELATIVE, 0, 0, 20, 0) + acl
 
 
-def lock(tree):
-    """Opens the file by which a Mac locks the bundle."""
-    return open_with(tree, rf"{BUNDLE}\token", READ | WRITE, CreateDisposition.FILE_OPEN_IF, NO_ONE)[0]
+def status(tree, name, access, options):
+    """Returns the status of an open."""
+    try:
+        opened(tree, name, access, options=options).close()
+    except SMBResponseException as error:
+        return error.status
+    return 0
 
 
-def content(band, piece):
-    return struct.pack("<II", band, piece) * (PIECE // 8)
-
-
-def put(tree, name, pieces):
-    handle, _ = open_with(tree, name, READ | WRITE, CreateDisposition.FILE_OVERWRITE_IF, SHARE_READ)
-    for at, piece in enumerate(pieces):
-        handle.write(piece, at * PIECE)
-    flush = SMB2FlushRequest()
-    flush["reserved1"] = FULL_SYNC
-    flush["file_id"] = handle.file_id
-    session = tree.session
-    session.connection.receive(session.connection.send(flush, session.session_id, tree.tree_connect_id))
+def make(tree, name, directory):
+    handle = opened(tree, name, ALL, CreateDisposition.FILE_CREATE, directory)
+    if not directory:
+        handle.write(name.encode(), 0)
     handle.close()
 
 
-def write_bands(tree, numbers):
-    for band in numbers:
-        put(tree, rf"{BUNDLE}\bands\{band:x}", (content(band, piece) for piece in range(BAND // PIECE)))
-        yield band
+def all_of(tree, name, directory):
+    """Returns the content of a file and its whole security descriptor. A directory's content is empty."""
+    handle = opened(tree, name, BACKUP, options=INTENT, directory=directory)
+    content = b"" if directory else handle.read(0, handle.end_of_file)
+    found = read(handle, EVERYTHING)
+    handle.close()
+    return content, found
 
 
-def check_band(tree, band):
-    handle, _ = open_with(tree, rf"{BUNDLE}\bands\{band:x}", READ, CreateDisposition.FILE_OPEN, SHARE_READ)
-    assert handle.end_of_file == BAND, f"band {band} has {handle.end_of_file} bytes"
-    for piece in range(BAND // PIECE):
-        assert handle.read(piece * PIECE, PIECE) == content(band, piece), f"band {band} differs"
+def restore(tree, name, directory, content, saved):
+    handle = opened(tree, name, RESTORE, CreateDisposition.FILE_CREATE, directory, INTENT)
+    if not directory:
+        handle.write(content, 0)
+    write(handle, EVERYTHING, saved)
     handle.close()
 
 
-def free_space(root):
-    """Returns the size and the free space of the volume in bytes, by FileFsFullSizeInformation."""
-    tree = root.tree_connect
-    request = SMB2QueryInfoRequest()
-    request["info_type"] = InfoType.SMB2_0_INFO_FILESYSTEM
-    request["file_info_class"] = 7
-    request["output_buffer_length"] = 32
-    request["file_id"] = root.file_id
-    sent = tree.session.connection.send(request, tree.session.session_id, tree.tree_connect_id)
-    response = SMB2QueryInfoResponse()
-    response.unpack(tree.session.connection.receive(sent)["data"].get_value())
-    total, free, _, sectors, sector = struct.unpack("<QQQII", response["buffer"].get_value())
-    return total * sectors * sector, free * sectors * sector
+share = sys.argv[1]
+admin, bob = connect(share), connect(share, person=sys.argv[2:4])
+make(bob, "tree", True)
+me = ask(bob, "tree")[1]
+files = [
+    # A directory precedes its contents: DACLs are set in reverse order, and the copies are created in this order.
+    ("tree", True, [(ALLOW, 0, ALL, me)]),
+    (r"tree\his", False, [(ALLOW, 0, READ, me)]),
+    (r"tree\empty", False, []),
+    (r"tree\denied", False, [(DENY, 0, ALL, EVERYONE), (ALLOW, 0, READ, me)]),
+    (r"tree\closed", True, []),
+    (r"tree\closed\inner", False, [(ALLOW, 0, ALL, me)]),
+]
+for name, directory, _ in files[1:]:
+    make(bob, name, directory)
+for name, _, entries in reversed(files):
+    tell(bob, name, descriptor(PROTECTED, entries))
+for name, directory, _ in files:
+    handle = opened(admin, name, RESTORE, options=INTENT, directory=directory)
+    write(handle, SACL, audited())
+    handle.close()
 
+for name, directory, _ in files:
+    content, saved = all_of(admin, name, directory)
+    assert directory or content == name.encode(), f"{name}: {content}"
+    control, owner, *_ = taken_apart(saved)
+    assert owner == me and control & SACL_PRESENT, f"{name}: not all of it"
+    copy = name.replace("tree", "copy", 1)
+    restore(admin, copy, directory, content, saved)
+    assert all_of(admin, copy, directory) == (content, saved), f"{copy}: not as it was"
 
-def expect_space(root, bands):
-    """Waits until the free space is right. The server counts the bands at most every ten seconds."""
-    expected = (SIZE, max(SIZE - bands * BAND, 0))
-    for _ in range(60):
-        found = free_space(root)
-        if found == expected:
-            return
-        time.sleep(1)
-    raise AssertionError(f"the size and the free space are {found}, expected {expected}")
-
-
-def first():
-    tree, root = mount()
-    for directory in [BUNDLE, rf"{BUNDLE}\bands"]:
-        create_directory(tree, directory).close()
-    description = f"<plist><dict><key>band-size</key>\n\t<integer>{BAND}</integer></dict></plist>"
-    put(tree, rf"{BUNDLE}\Info.plist", [description.encode()])
-    lock(tree)
-    synced = list(write_bands(tree, range(BANDS)))
-    expect_space(root, BANDS)
-    pause("synced")
-    try:
-        # The server is killed meanwhile.
-        while True:
-            for _ in write_bands(tree, range(BANDS, BANDS + 1)):
-                pass
-    except Exception as error:
-        print(f"the connection was lost: {error}", file=sys.stderr)
-    pause("lost")
-    tree, root = mount()
-    lock(tree)
-    for band in synced:
-        check_band(tree, band)
-    for band in write_bands(tree, range(BANDS, BANDS + 3)):
-        check_band(tree, band)
-    # There are more bands than the size permits.
-    expect_space(root, BANDS + 3)
-    pause("written")
-
-
-def second():
-    tree, _ = mount()
-    try:
-        lock(tree)
-        raise AssertionError("the bundle is not locked")
-    except SharingViolation:
-        pause("locked")
-    lock(tree)
-    for band in range(BANDS + 3):
-        check_band(tree, band)
-
-
-{"first": first, "second": second}[sys.argv[1]]()
+for name, directory, _ in files:
+    for access in RIGHTS:
+        plain, intending = status(bob, name, access, 0), status(bob, name, access, INTENT)
+        assert plain == intending, f"{name}: {access:#x} is {plain:#x}, and {intending:#x} for backup"
+        copied = status(bob, name.replace("tree", "copy", 1), access, INTENT)
+        assert plain == copied, f"{name}: {access:#x} is {plain:#x}, and {copied:#x} of the copy"
+    assert status(bob, name, SYSTEM_SECURITY, INTENT) != 0, f"{name}: bob is no administrator"
+for name in r"tree\empty", r"tree\denied":
+    assert status(bob, name, READ_DATA, INTENT) != 0, f"{name}: bob reads it"
+    assert status(admin, name, READ_DATA, INTENT) == 0, f"{name}: the administrator does not read it"
+disconnect(bob)
+disconnect(admin)

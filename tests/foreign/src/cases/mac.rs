@@ -48,7 +48,7 @@ fn backup(fixture: &mut Fixture) -> Result<()> {
     fixture.environment.make_dir("data/backups", &ALICE, 0o777)?;
     let mut server = fixture.environment.start("backups", BACKUPS)?;
     let start = |server: &Server, who: &str| {
-        let mut command = fixture.script_command("backup.py", &[who]);
+        let mut command = fixture.script_command("time_machine.py", &[who]);
         command.env("SERVER_PORT", server.port().to_string());
         Script::start(command)
     };
