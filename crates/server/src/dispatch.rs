@@ -1,6 +1,7 @@
 //! Passes requests to their commands, after the checks of signature, session and tree connect that are common to all
 //! ([MS-SMB2] 3.3.5.2.4, 3.3.5.2.9, 3.3.5.2.11).
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -43,15 +44,15 @@ pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result
         Command::CREATE => command::create::create(request, reply).await,
         Command::CLOSE => command::close::close(request, reply).await,
         Command::FLUSH => command::flush::flush(request, reply).await,
-        Command::READ => unless_lost(request, command::read::read(request, reply)).await,
+        Command::READ => unless_lost(request, pin!(command::read::read(request, reply))).await,
         Command::WRITE => command::write::write(request, reply).await,
         Command::LOCK => command::lock::lock(request, reply).await,
         Command::IOCTL => command::ioctl::ioctl(request, reply).await,
         Command::QUERY_DIRECTORY => {
-            unless_lost(request, command::query_directory::query_directory(request, reply)).await
+            unless_lost(request, pin!(command::query_directory::query_directory(request, reply))).await
         }
         Command::CHANGE_NOTIFY => command::change_notify::change_notify(request, reply).await,
-        Command::QUERY_INFO => unless_lost(request, command::query_info::query_info(request, reply)).await,
+        Command::QUERY_INFO => unless_lost(request, pin!(command::query_info::query_info(request, reply))).await,
         Command::SET_INFO => command::set_info::set_info(request, reply).await,
         Command::OPLOCK_BREAK => command::oplock_break::acknowledge(request, reply),
         // CANCEL has no response and is not dispatched. An unknown code ends the connection, except within a chain.
@@ -63,7 +64,7 @@ pub(crate) async fn dispatch(request: &Request<'_>, reply: &mut Reply) -> Result
 
 /// Executes a command that changes nothing, so that its storage calls may end when its client has gone. Other commands
 /// are completed: what follows a change, such as breaking the caches of other clients, must not be left out.
-async fn unless_lost(request: &Request<'_>, command: impl Future<Output = Result<Status>>) -> Result<Status> {
+async fn unless_lost(request: &Request<'_>, command: Pin<&mut impl Future<Output = Result<Status>>>) -> Result<Status> {
     cancellable(Arc::clone(&request.connection.lost), command).await
 }
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::ops::Deref;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -95,8 +95,10 @@ impl Cancellation {
 }
 
 /// Runs `request`, which changes nothing, so that all its storage calls have this [`Op::cancellation`].
-pub async fn cancellable<T>(cancellation: Arc<Cancellation>, request: impl Future<Output = T>) -> T {
-    let mut request = pin!(request);
+///
+/// The future is borrowed: an async function has room for a future that it is passed twice, as its argument and while
+/// it awaits it.
+pub async fn cancellable<T>(cancellation: Arc<Cancellation>, mut request: Pin<&mut impl Future<Output = T>>) -> T {
     poll_fn(|context| {
         let _outer = Entered(CURRENT.replace(Some(Arc::clone(&cancellation))));
         request.as_mut().poll(context)
@@ -115,6 +117,8 @@ impl Drop for Entered {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
     use crate::answer::{block_on, yield_now};
 
@@ -127,18 +131,19 @@ mod tests {
         let (outer, inner) = (Arc::new(Cancellation::default()), Arc::new(Cancellation::default()));
         let is = |expected: &Arc<Cancellation>| op().cancellation().is_some_and(|it| Arc::ptr_eq(&it, expected));
         assert!(op().cancellation().is_none());
-        block_on(cancellable(Arc::clone(&outer), async {
+        let within = async {
+            yield_now().await;
+            assert!(is(&inner));
+        };
+        let request = async {
             assert!(is(&outer));
-            cancellable(Arc::clone(&inner), async {
-                yield_now().await;
-                assert!(is(&inner));
-            })
-            .await;
+            cancellable(Arc::clone(&inner), pin!(within)).await;
             yield_now().await;
             assert!(is(&outer));
             outer.cancel();
             assert!(op().cancellation().is_some_and(|it| it.is_cancelled()));
-        }));
+        };
+        block_on(cancellable(Arc::clone(&outer), pin!(request)));
         assert!(op().cancellation().is_none());
     }
 }

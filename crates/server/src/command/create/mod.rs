@@ -153,7 +153,9 @@ async fn execute(
     let mac = mac::answer(request, disk, contexts)?;
     contexts.instance.take_over(request, disk, &name).await?;
     let mut opened = match &name.stream {
-        Stream::Alternate(stream) => stream::open(request, reply, disk, &name, stream, &parameters, contexts).await?,
+        Stream::Alternate(stream) => {
+            Box::pin(stream::open(request, reply, disk, &name, stream, &parameters, contexts)).await?
+        }
         _ => open_file(request, reply, disk, &name, &parameters, contexts).await?,
     };
     if let Some(size) = contexts.allocation_size

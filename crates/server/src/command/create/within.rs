@@ -98,7 +98,9 @@ async fn execute(request: &Request<'_>, reply: &mut Reply, asked: &CreateRequest
     check_stream(disk, &name, &parameters)?;
     check_veto(disk, &disk.shown(&name.path), &parameters)?;
     let Opened { entered, node, metadata, name, granted, .. } = match &name.stream {
-        Stream::Alternate(stream) => stream::open(request, reply, disk, &name, stream, &parameters, &contexts).await?,
+        Stream::Alternate(stream) => {
+            Box::pin(stream::open(request, reply, disk, &name, stream, &parameters, &contexts)).await?
+        }
         _ => open_file(request, reply, disk, &name, &parameters, &contexts).await?,
     };
     let file = FileOpen::new(node, metadata.id, metadata.kind, name, disk.op.clone());

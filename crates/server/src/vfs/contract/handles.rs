@@ -1,5 +1,6 @@
 //! Handles and volumes: closing, late errors, the context of calls, what is declared, and changes by others.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -197,12 +198,11 @@ fn cancelled_calls_change_nothing(on: &Fixture) {
     let (node, _) = on.file("file", "content");
     let cancellation = Arc::new(Cancellation::default());
     cancellation.cancel();
-    let (buffer, done) = block_on(cancellable(cancellation.clone(), async {
-        read_into(&node, &on.owner, 0, b"keep.......".to_vec(), 4).await
-    }));
+    let reads = read_into(&node, &on.owner, 0, b"keep.......".to_vec(), 4);
+    let (buffer, done) = block_on(cancellable(cancellation.clone(), pin!(reads)));
     assert!(matches!(done, Ok(7) | Err(Errno::CANCELED)), "{done:?}");
     assert_eq!(buffer.get(..4), Some(&b"keep"[..]), "the buffer is returned");
-    let found = block_on(cancellable(cancellation, async { node.metadata(&on.owner).await }));
+    let found = block_on(cancellable(cancellation, pin!(node.metadata(&on.owner))));
     assert!(found.is_err_and(|error| error == Errno::CANCELED) || found.is_ok_and(|found| found.size == 7));
     assert_eq!(on.content("file"), "content");
 }
