@@ -24,13 +24,16 @@ use crate::links;
 use crate::name;
 use crate::name::short::{is_short, mangle, may_be_mangled};
 use crate::name::wildcard::{Matcher, Pattern};
+use crate::policy::limits::NAMES_OF_DOUBLES_LIMIT;
 use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::security::access;
 use crate::state::open::{FileOpen, Listing, Open};
 use crate::streams::Streams;
 use crate::streams::convert::candidates;
+use crate::streams::doubles::Doubles;
 use crate::streams::layout::is_store_name;
+use crate::streams::listed::{Directory, shows_doubles};
 use crate::tree::Disk;
 use crate::vfs::{self, Case, Entry, Errno, Kind, ListRequest, Lookup, Metadata, Node, RelPath, Time};
 use crate::yielding::{Work, yield_now};
@@ -232,25 +235,34 @@ impl Listing {
         if let Some(streams) = page.mac
             && std::mem::take(&mut self.is_undescribed)
         {
-            let path = file.name.path.lock().clone();
-            self.listed = streams.listed(disk, &file.op, (&file.node, &path), self.ahead.iter()).await;
-            let mut converted = Vec::new();
-            for entry in candidates(disk, self.ahead.iter(), &self.listed) {
-                yield_now().await;
-                if let Some((node, metadata)) = found(disk, file, &entry.name).await
-                    && let Some(path) = path.join(&entry.name)
-                    && convert(streams, disk, (&node, &metadata, &path)).await
-                    && let Ok(metadata) = node.metadata(&file.op).await
-                {
-                    converted.push(Entry { metadata: Some(metadata), ..entry.clone() });
-                }
-            }
-            if !converted.is_empty() {
-                let shown = streams.listed(disk, &file.op, (&file.node, &path), converted.iter()).await;
-                self.listed.extend(shown);
-            }
+            self.describe(streams, disk, file).await;
         }
         Ok(self.ahead.pop_front())
+    }
+
+    /// Finds what Macs see of the entries that were read, and converts AppleDouble files.
+    async fn describe(&mut self, streams: &Streams, disk: &Disk, file: &FileOpen) {
+        if self.name.is_none() && matches!(self.doubles, Doubles::Unread) && shows_doubles(disk) {
+            self.doubles = Doubles::read(&*file.node, &file.op, NAMES_OF_DOUBLES_LIMIT).await;
+        }
+        let path = file.name.path.lock().clone();
+        let directory = Directory { node: &file.node, path: &path, doubles: &self.doubles };
+        self.listed = streams.listed(disk, &file.op, directory, self.ahead.iter()).await;
+        let mut converted = Vec::new();
+        for entry in candidates(disk, self.ahead.iter(), &self.listed) {
+            yield_now().await;
+            if let Some((node, metadata)) = found(disk, file, &entry.name).await
+                && let Some(path) = path.join(&entry.name)
+                && convert(streams, disk, (&node, &metadata, &path)).await
+                && let Ok(metadata) = node.metadata(&file.op).await
+            {
+                converted.push(Entry { metadata: Some(metadata), ..entry.clone() });
+            }
+        }
+        if !converted.is_empty() {
+            let shown = streams.listed(disk, &file.op, directory, converted.iter()).await;
+            self.listed.extend(shown);
+        }
     }
 
     /// Reads the next entries. Returns the metadata of the directory's parent if they came with the entries.

@@ -400,6 +400,10 @@ pub(crate) const LONGEST_CONVERTED: usize = 1 << 20;
 /// The most files that are remembered to have no Finder info, so that listings for Macs do not look for it again.
 pub(crate) const LISTED_WITHOUT_FINDER_INFO_LIMIT: usize = 65_536;
 
+/// The most names of a directory that are read before the first answer to a Mac, so that only the existing AppleDouble
+/// files are looked up. In a larger directory, that of each entry is.
+pub(crate) const NAMES_OF_DOUBLES_LIMIT: usize = 131_072;
+
 /// File descriptors for the program itself: the log, the control socket, state, accounts, and directories that are kept
 /// open.
 const OWN_DESCRIPTORS: usize = 1024;

@@ -13,6 +13,7 @@ use proto::mac::afp_info::FinderInfo;
 use proto::mac::{AFP_INFO, AFP_RESOURCE};
 
 use super::beside::{self, Beside};
+use super::doubles::Doubles;
 use super::mac::{self, NETATALK};
 use super::{Owner, Streams, layout, owner};
 use crate::links;
@@ -34,6 +35,14 @@ pub(crate) struct Listed {
     pub(crate) fork: u64,
     /// The file beside has extended attributes, as macOS writes them.
     pub(crate) is_convertible: bool,
+}
+
+/// A directory that is listed.
+#[derive(Clone, Copy)]
+pub(crate) struct Directory<'a> {
+    pub(crate) node: &'a Arc<dyn Node>,
+    pub(crate) path: &'a RelPath,
+    pub(crate) doubles: &'a Doubles,
 }
 
 /// Files that had neither at their last change, by the share's layout. They are in two generations: when the newer one
@@ -66,20 +75,19 @@ impl Without {
 }
 
 impl Streams {
-    /// Returns what the `entries` of the directory `node` at `path` show, by their names. Entries that show nothing are
-    /// omitted.
+    /// Returns what the `entries` of a directory show, by their names. Entries that show nothing are omitted.
     pub(crate) async fn listed<'a>(
         &self,
         disk: &Disk,
         op: &Op,
-        (node, path): (&Arc<dyn Node>, &RelPath),
+        Directory { node, path, doubles }: Directory<'_>,
         entries: impl Iterator<Item = &'a Entry>,
     ) -> HashMap<Box<[u8]>, Listed> {
         let mut all = HashMap::new();
         // Shares without the extensions have such streams, too. Macs stored them as ordinary ones.
         let Some(layout) = &disk.share.streams else { return all };
         let entries: Vec<&Entry> = entries.filter(|entry| !disk.veto.matches(&entry.name)).collect();
-        forks_beside(disk, path, &entries, &mut all).await;
+        forks_beside(disk, path, doubles, &entries, &mut all).await;
         let key = self.without.layout(layout);
         let may_have = |entry: &&Entry| {
             let is_kind = |metadata: &Metadata| matches!(metadata.kind, Kind::File | Kind::Directory);
@@ -150,15 +158,26 @@ impl Streams {
     }
 }
 
-/// Adds the lengths of the resource forks that are in files beside the `entries` of the directory at `path`: one
-/// look-up for each entry.
-async fn forks_beside(disk: &Disk, path: &RelPath, entries: &[&Entry], all: &mut HashMap<Box<[u8]>, Listed>) {
+/// Whether listings show the lengths of resource forks in files beside.
+pub(crate) fn shows_doubles(disk: &Disk) -> bool {
     let is_asked_for = disk.share.mac.as_ref().is_none_or(|mac| mac.lists_fork || mac.converts_files);
-    if !beside::are_used(disk) || !is_asked_for {
+    is_asked_for && beside::are_used(disk)
+}
+
+/// Adds the lengths of the resource forks that are in files beside the `entries` of the directory at `path`: one
+/// look-up for each entry that may have one.
+async fn forks_beside(
+    disk: &Disk,
+    path: &RelPath,
+    doubles: &Doubles,
+    entries: &[&Entry],
+    all: &mut HashMap<Box<[u8]>, Listed>,
+) {
+    if !shows_doubles(disk) {
         return;
     }
     let mut work = Work::new();
-    for entry in entries {
+    for entry in entries.iter().filter(|entry| doubles.may_have(&entry.name)) {
         work.spend(SHOWN).await;
         let kind = entry.metadata.as_ref().map(|metadata| metadata.kind);
         if matches!(kind, Some(Kind::File | Kind::Directory))

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use super::Open;
 use crate::accounting::{Charge, Resource};
 use crate::name::wildcard::Pattern;
+use crate::streams::doubles::Doubles;
 use crate::streams::listed::Listed;
 use crate::vfs::Entry;
 
@@ -33,22 +34,30 @@ pub struct Listing {
     pub(crate) is_undescribed: bool,
     /// What Macs see of the entries of `ahead`, by their names.
     pub(crate) listed: HashMap<Box<[u8]>, Listed>,
-    /// The charge for `ahead`.
+    /// The AppleDouble files in the directory.
+    pub(crate) doubles: Doubles,
+    /// The charge for `ahead`, `listed` and `doubles`.
     pub(crate) charge: Option<Charge>,
 }
 
 impl Listing {
-    /// Charges the entries read ahead to the user.
+    /// Charges the entries read ahead, and what is known of them, to the user.
     pub(crate) fn account(&mut self, open: &Open) {
         if self.ahead.is_empty() {
             self.ahead = VecDeque::new();
             self.listed = HashMap::new();
+        }
+        if self.ahead.is_empty() && self.ended {
+            self.doubles = Doubles::default();
+        }
+        let doubles = self.doubles.bytes();
+        if self.ahead.is_empty() && doubles == 0 {
             self.charge = None;
             return;
         }
         let names: usize = self.ahead.iter().map(|entry| entry.name.len()).sum();
         let listed = self.listed.capacity() * size_of::<(Box<[u8]>, Listed)>();
-        let bytes = names + self.ahead.capacity() * size_of::<Entry>() + listed;
+        let bytes = names + self.ahead.capacity() * size_of::<Entry>() + listed + doubles;
         let payer = open.charge.payer();
         self.charge.get_or_insert_with(|| Charge::nothing(payer, Resource::Listings)).record(bytes);
     }

@@ -1,0 +1,98 @@
+//! The names in a directory that have an AppleDouble file beside them, so that a listing for Macs looks up only these.
+
+use std::collections::HashSet;
+
+use super::beside::PREFIX;
+use crate::vfs::{Entry, ListRequest, Node, Op};
+use crate::yielding::Work;
+
+/// The number of names that one call reads.
+const BATCH: usize = 1_024;
+/// The cost of these names ([`Work::spend`]).
+const PASS: u32 = 256;
+
+/// What is known of the AppleDouble files in a directory.
+#[derive(Default)]
+pub(crate) enum Doubles {
+    /// The directory was not read.
+    #[default]
+    Unread,
+    /// There are too many names, or the directory cannot be read.
+    Unknown,
+    /// The names of the files that have one, and the memory that they take, in bytes.
+    Of(HashSet<Box<[u8]>>, usize),
+}
+
+impl Doubles {
+    /// Reads the names in the directory `node`, but no metadata. Gives up if there are more than `limit`.
+    pub(crate) async fn read(node: &dyn Node, op: &Op, limit: usize) -> Doubles {
+        let (mut found, mut cursor, mut count) = (HashSet::<Box<[u8]>>::new(), 0, 0);
+        let mut work = Work::new();
+        loop {
+            let request = ListRequest { cursor, count: BATCH, metadata: false };
+            let Ok(page) = node.list(op, request).await else { return Doubles::Unknown };
+            cursor = page.next;
+            count += page.entries.len();
+            if count > limit {
+                return Doubles::Unknown;
+            }
+            let is_last = page.is_last || page.entries.is_empty();
+            let of = |entry: Entry| entry.name.strip_prefix(PREFIX).map(Box::from);
+            found.extend(page.entries.into_iter().filter_map(of));
+            if is_last {
+                let lengths: usize = found.iter().map(|name| name.len()).sum();
+                let bytes = found.capacity() * size_of::<Box<[u8]>>() + lengths;
+                return Doubles::Of(found, bytes);
+            }
+            work.spend(PASS).await;
+        }
+    }
+
+    /// Returns whether the file `name` may have one.
+    pub(super) fn may_have(&self, name: &[u8]) -> bool {
+        match self {
+            Doubles::Unread | Doubles::Unknown => true,
+            Doubles::Of(names, _) => names.contains(name),
+        }
+    }
+
+    /// Returns the memory that it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let Doubles::Of(_, bytes) = self else { return 0 };
+        *bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::answer::block_on;
+    use crate::testing::ManualClock;
+    use crate::vfs::memory::{Memory, Options};
+    use crate::vfs::{Access, Create, Identity, Lookup, LookupOptions, NewFile, RelPath, SymlinkPolicy, Vfs};
+
+    const READ: Access = Access { read: true, write: false };
+
+    #[test]
+    fn names_with_an_appledouble_file_are_known_up_to_a_limit() {
+        let vfs = Memory::with_options(Arc::new(ManualClock::ticking()), Options { mode: 0o777, ..Options::default() });
+        let op = Op::from(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
+        for name in ["a", "._a", "b", "._gone", ".c"] {
+            let path = RelPath::root().join(name.as_bytes()).unwrap();
+            block_on(vfs.create(&op, &path, NewFile::new(Create::File(READ), 0o644))).expect("it can be created");
+        }
+        let options = LookupOptions::exact(SymlinkPolicy::NONE);
+        let Ok(Lookup::Found { node, .. }) = block_on(vfs.lookup(&op, &RelPath::root(), options)) else {
+            panic!("no root")
+        };
+        let read = |limit| block_on(Doubles::read(&*node, &op, limit));
+        let all = read(5);
+        let may_have = ["a", "b", "gone", ".c", "c"].map(|name| all.may_have(name.as_bytes()));
+        assert_eq!(may_have, [true, false, true, false, false]);
+        assert!(all.bytes() >= "a".len() + "gone".len());
+        assert!(matches!(read(4), Doubles::Unknown));
+        assert!(Doubles::Unknown.may_have(b"b"));
+    }
+}
