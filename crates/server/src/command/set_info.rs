@@ -82,6 +82,7 @@ async fn change(
     if disk.read_only {
         return Err(disk.refusal());
     }
+    file.not_replaced()?;
     match asked.info_type {
         InfoType::FILE => {
             set_file(request, reply, asked, open, file, disk).await?;

@@ -220,6 +220,10 @@ impl Client {
         status(&self.client.request(Command::WRITE, |out| write.encode(out)))
     }
 
+    pub(crate) fn set_size(&mut self, file_id: FileId, size: u64) -> Status {
+        self.set(file_id, Class::END_OF_FILE, &size.to_le_bytes())
+    }
+
     pub(crate) fn read(&mut self, file_id: FileId) -> Result<Vec<u8>, Status> {
         let read = ReadRequest { length: 65_536, offset: 0, file_id, ..ReadRequest::default() };
         let response = self.client.request(Command::READ, |out| read.encode(out));
@@ -294,6 +298,23 @@ impl Client {
         done
     }
 
+    /// Renames a file, which is opened without the context.
+    pub(crate) fn rename_plain(&mut self, from: &str, to: &str, replaces: bool) -> Status {
+        let file = self.open_plain(from, 0x0001_0080).unwrap_or_else(|status| panic!("{from}: {status:?}"));
+        let done = self.rename_by(file, to, replaces);
+        self.client.close(file);
+        done
+    }
+
+    /// Adds a hard link to an open file.
+    pub(crate) fn link_by(&mut self, file_id: FileId, to: &str) -> Status {
+        let to = utf16_bytes(to);
+        let mut buffer = vec![0; 20];
+        buffer[16..].copy_from_slice(&(to.len() as u32).to_le_bytes());
+        buffer.extend(to);
+        self.set(file_id, Class::LINK, &buffer)
+    }
+
     /// Requests the deletion of an open file.
     pub(crate) fn delete_by(&mut self, file_id: FileId) -> Status {
         self.set(file_id, Class::DISPOSITION, &[1])
@@ -349,6 +370,20 @@ impl Client {
         entries
     }
 
+    /// Returns the names in a directory as a client without the extensions lists them.
+    #[track_caller]
+    pub(crate) fn plain_names(&mut self, path: &str) -> Vec<String> {
+        let directory = self.open_plain(path, READ).expect("a directory");
+        let listed = self.list_class(directory, Class::NAMES).expect("the class of names");
+        self.client.close(directory);
+        let class = DirectoryClass::new(Class::NAMES).expect("it is known");
+        let text = |entry: DirectoryEntry<'_>| {
+            let name = proto::bytes::utf16_units(entry.file_name).expect("even");
+            String::from_utf16(&name).expect("text")
+        };
+        DirectoryEntry::list(class, &listed).map(|found| text(found.expect("a well-formed entry"))).collect()
+    }
+
     pub(crate) fn names(&mut self, path: &str) -> Vec<String> {
         self.list(path).into_iter().map(|entry| entry.name).collect()
     }
@@ -378,8 +413,18 @@ impl Client {
     }
 
     pub(crate) fn set_reparse(&mut self, file_id: FileId, data: NfsReparseData<'_>) -> Status {
-        let data = data.to_bytes();
-        let buffer = ReparseDataBuffer::new(ReparseTag::NFS, Guid::NIL, &data).expect("short");
+        self.set_reparse_buffer(file_id, ReparseTag::NFS, &data.to_bytes())
+    }
+
+    /// Stores a symbolic link as Windows does.
+    pub(crate) fn set_windows_link(&mut self, file_id: FileId, target: &str, flags: SymlinkFlags) -> Status {
+        let target = utf16_bytes(target);
+        let link = SymbolicLinkReparseData { substitute_name: &target, print_name: &target, flags };
+        self.set_reparse_buffer(file_id, ReparseTag::SYMLINK, &link.to_bytes().expect("short"))
+    }
+
+    fn set_reparse_buffer(&mut self, file_id: FileId, tag: ReparseTag, data: &[u8]) -> Status {
+        let buffer = ReparseDataBuffer::new(tag, Guid::NIL, data).expect("short");
         let mut input = Vec::new();
         buffer.encode(&mut Writer::new(&mut input));
         self.control(file_id, FsctlCode::SET_REPARSE_POINT, &input).0
