@@ -77,7 +77,11 @@ impl Place {
 
     /// Returns alice with the extensions, and without.
     fn clients(&self) -> (Client, Client) {
-        (Client::posix(&self.server, "alice"), Client::new(&self.server, "alice"))
+        let mut clients = (Client::posix(&self.server, "alice"), Client::new(&self.server, "alice"));
+        for client in [&mut clients.0, &mut clients.1] {
+            client.client.waits_for_threads = true;
+        }
+        clients
     }
 }
 
