@@ -1,5 +1,6 @@
 //! The POSIX extensions on the machine's file system: nothing leads out of the share or makes an open wait, and a new
-//! file has the permissions that a local program would have given it.
+//! file has the permissions that a local program would have given it. Names that differ only in case are found by other
+//! clients.
 
 #[path = "../../../server/tests/posix/client.rs"]
 #[allow(dead_code, reason = "the tests of the server use the rest of it")]

@@ -1,10 +1,11 @@
-//! The permissions of new files below default POSIX ACLs.
+//! The permissions of new files below default POSIX ACLs, and names that differ only in case.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::Path;
 
 use proto::smb2::create::{CreateDisposition as Disposition, CreateOptions as Options};
+use proto::status::Status;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -12,7 +13,7 @@ use server::acl::model::posix_acl::{ACCESS, DEFAULT, Entry, PosixAcl, Tag};
 use server::testing;
 
 use super::{ALICE, Place, as_root};
-use crate::client::ALL;
+use crate::client::{ALL, READ};
 
 /// What protects a file: mode, group, and both POSIX ACLs.
 type Protection = (u32, u32, Option<Vec<u8>>, Option<Vec<u8>>);
@@ -97,6 +98,33 @@ fn a_new_file_has_the_permissions_of_a_local_one() {
                         assert_eq!(made, expected, "{stores} {list:?} {setgid:o} {mode:o} {is_directory}");
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn another_spelling_leads_to_the_first_name_in_byte_order() {
+    for names in [["name", "Name", "NAME"], ["NAME", "Name", "name"]] {
+        for indexed in [false, true] {
+            let Some(place) = Place::new(|_| {}) else { return };
+            let (mut posix, mut windows) = place.clients();
+            if indexed {
+                assert!(windows.open_plain("nAME", READ).is_err());
+            }
+            names.iter().for_each(|name| posix.put(name, name.as_bytes()));
+            let mut open = |name: &str| {
+                let file = windows.open_plain(name, READ).expect("it is there");
+                let content = windows.read(file).expect("it can be read");
+                windows.client.close(file);
+                String::from_utf8(content).expect("a name")
+            };
+            assert_eq!(names.map(&mut open), names);
+            for first in ["NAME", "Name", "name"] {
+                for _ in 0..3 {
+                    assert_eq!(["nAME", "naMe"].map(&mut open), [first; 2], "{names:?} {indexed}");
+                }
+                assert_eq!(posix.unlink(first), Status::SUCCESS);
             }
         }
     }
