@@ -10,17 +10,19 @@ use proto::smb2::create::{
     CreateAction, CreateDisposition as Disposition, CreateOptions as Options, CreateRequest, CreateResponse,
     ImpersonationLevel, ShareAccess,
 };
-use proto::smb2::create_context::{CreateContext, PosixRequest, PosixResponse, name};
+use proto::smb2::create_context::{CreateContext, LeaseFlags, LeaseV2, PosixRequest, PosixResponse, name};
 use proto::smb2::error::SymlinkFlags;
 use proto::smb2::header::Command;
 use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse};
-use proto::smb2::negotiate::{Dialect, NegotiateContextType, NegotiateResponse, PosixExtensions, SecurityMode};
+use proto::smb2::negotiate::{
+    Capabilities, Dialect, NegotiateContextType, NegotiateResponse, PosixExtensions, SecurityMode,
+};
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::smb2::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
-use proto::smb2::{Channel, FileId};
+use proto::smb2::{Channel, FileId, LeaseState, OplockLevel};
 use proto::status::Status;
 use server::policy::Policy;
 use server::testing::{PASSWORD, TestClient, TestServer, status};
@@ -76,6 +78,7 @@ impl Client {
     fn start(server: &TestServer, user: &str, offers: bool) -> Client {
         let mut client = TestClient::new(server);
         client.dialect = Dialect::SMB_3_1_1;
+        client.capabilities = Capabilities::DIRECTORY_LEASING;
         if offers {
             client.contexts.push(PosixExtensions { versions: vec![PosixExtensions::VERSION] }.to_context());
         }
@@ -153,6 +156,35 @@ impl Client {
     pub(crate) fn open_itself(&mut self, path: &str, access: u32) -> FileId {
         let opened = self.create(path, access, Disposition::OPEN, Options::OPEN_REPARSE_POINT, Some(0xffff));
         opened.unwrap_or_else(|status| panic!("{path}: {status:?}")).0
+    }
+
+    /// Opens a directory with a lease by which the client caches its listing.
+    #[track_caller]
+    pub(crate) fn open_cached(&mut self, path: &str) -> FileId {
+        let path = utf16_bytes(path);
+        let lease = LeaseV2 {
+            lease_key: [1; 16],
+            lease_state: LeaseState(3),
+            flags: LeaseFlags::NONE,
+            parent_lease_key: [0; 16],
+            epoch: 0,
+        };
+        let create = CreateRequest {
+            requested_oplock_level: OplockLevel::LEASE,
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: READ,
+            share_access: ShareAccess(7),
+            create_disposition: Disposition::OPEN,
+            create_options: Options::DIRECTORY_FILE,
+            name: &path,
+            create_contexts: vec![lease.to_context(), PosixRequest { mode: 0xffff }.to_context()],
+            ..CreateRequest::default()
+        };
+        let response = self.client.request(Command::CREATE, |out| create.encode(out));
+        assert_eq!(status(&response), Status::SUCCESS);
+        let created = CreateResponse::decode(&response).expect("a well-formed message");
+        assert_eq!(created.oplock_level, OplockLevel::LEASE);
+        created.file_id
     }
 
     pub(crate) fn open_directory(&mut self, path: &str) -> Result<FileId, Status> {

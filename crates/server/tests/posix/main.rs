@@ -1,6 +1,7 @@
 //! The POSIX extensions of SMB 3.1.1 as Linux clients use them, beside clients that do not.
 
 mod audited;
+mod cached;
 mod client;
 mod concurrent;
 mod escapes;
