@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use discovery::{llmnr, mdns, netbios, wsd};
 use proto::auth::{kerberos, ntlm, pac, spnego};
-use proto::bytes::Reader;
+use proto::bytes::{Reader, Writer};
 use proto::crypto::seal::SealingKey;
 use proto::dfsc::{ReferralRequest, ReferralResponse};
 use proto::dtyp::security_descriptor::SecurityDescriptor;
@@ -24,8 +24,24 @@ use proto::rpc::ndr::Arguments;
 use proto::smb2::decoders;
 use proto::smb2::negotiate::CipherId;
 use proto::{frame, smb1};
+use server::name;
 
 pub use logged_on::connection;
+
+/// The POSIX extensions of SMB 3.1.1: names, and a connection that has them, on which opens have the create context.
+pub fn posix(bytes: &[u8]) {
+    if let Ok(name) = name::parse_posix(bytes) {
+        for path in name::meant(&name.path).iter().chain([&name.path]) {
+            for component in path.components() {
+                assert!(!matches!(component, b"" | b"." | b".."), "a component that is not a name");
+                assert!(!component.contains(&0) && !component.contains(&b'/'), "a component that is not a name");
+                let shown: Vec<u8> = name::to_wire_posix(component).into_iter().flat_map(u16::to_le_bytes).collect();
+                assert!(shown.len() <= 2 * component.len());
+            }
+        }
+    }
+    logged_on::posix(bytes);
+}
 
 /// Every decoder of SMB2 messages and their parts.
 pub fn smb2(bytes: &[u8]) {
@@ -49,7 +65,14 @@ pub fn fscc(bytes: &[u8]) {
     let _ = fscc::FileBasicInformation::decode(&mut reader());
     let _ = fscc::FileAllInformation::decode(&mut reader());
     let _ = fscc::FileRenameInformation::decode(&mut reader());
-    let _ = fscc::ReparseDataBuffer::decode(bytes);
+    let _ = fscc::FileRenameInformationEx::decode(&mut reader());
+    let _ = fscc::FileDispositionInformation::decode(&mut reader());
+    let _ = fscc::FileDispositionInformationEx::decode(&mut reader());
+    let _ = fscc::SymbolicLinkReparseData::decode(bytes);
+    if let Ok(buffer) = fscc::ReparseDataBuffer::decode(bytes) {
+        let _ = fscc::SymbolicLinkReparseData::decode(buffer.data());
+        let _ = fscc::NfsReparseData::decode(buffer.data());
+    }
     let _ = fscc::FileLevelTrim::decode(&mut reader());
     let _ = fscc::OffloadWriteInput::decode(&mut reader());
     let _ = fscc::FileFullEaInformation::list(bytes).count();
@@ -58,7 +81,11 @@ pub fn fscc(bytes: &[u8]) {
     let _ = fscc::FileQuotaInformation::list(bytes).count();
     let _ = fscc::FileGetQuotaInformation::list(bytes).count();
     let _ = fscc::FileFsControlInformation::decode(&mut reader());
-    let _ = fscc::FilePosixInformation::decode(&mut reader());
+    if let Ok(information) = fscc::FilePosixInformation::decode(&mut reader()) {
+        let mut again = Vec::new();
+        information.encode(&mut Writer::new(&mut again));
+        assert_eq!(fscc::FilePosixInformation::decode(&mut Reader::new(&again)), Ok(information));
+    }
     let _ = fscc::FileFsPosixInformation::decode(&mut reader());
     if let Ok(special) = fscc::NfsReparseData::decode(bytes) {
         assert_eq!(special.to_bytes(), bytes, "each has one encoding");
@@ -387,7 +414,7 @@ mod tests {
     /// Replays inputs that once made a target fail.
     #[test]
     fn regressions_stay_mended() {
-        let targets: [Target; 14] = [
+        let targets: [Target; 15] = [
             ("smb2", super::smb2),
             ("packets", super::packets),
             ("fscc", super::fscc),
@@ -402,6 +429,7 @@ mod tests {
             ("ldap", super::ldap),
             ("smb_conf", super::smb_conf),
             ("connection", super::connection),
+            ("posix", super::posix),
         ];
         for (name, target) in targets {
             // The minimum inputs: no bytes, and every byte value.

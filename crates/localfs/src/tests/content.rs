@@ -266,7 +266,7 @@ fn a_cancelled_request_starts_no_more_queries_but_completes_changes() {
     let cancellation = Arc::new(Cancellation::default());
     let within = |cancellation: &Arc<Cancellation>| {
         let request = async { (list().await.map(|page| page.entries.len()), create().await.map(|_| ())) };
-        block_on(cancellable(Arc::clone(cancellation), request))
+        block_on(cancellable(Arc::clone(cancellation), std::pin::pin!(request)))
     };
     assert_eq!(within(&cancellation), (Ok(0), Ok(())));
     cancellation.cancel();

@@ -24,7 +24,7 @@ use super::audit_room::refusal;
 use crate::audit::{Moved, Origin, Trail};
 use crate::error::{Error, Result};
 use crate::information::ea;
-use crate::name::{Stream, parse_posix};
+use crate::name::{Name, Stream, parse_posix};
 use crate::policy::Share;
 use crate::policy::audit::Operation;
 use crate::policy::limits::{AUDITED_DESCRIPTOR, QUOTA_SIDS_MAX};
@@ -208,16 +208,16 @@ pub(super) fn opened(
     trail.done(Operation::CREATE_FILE, || create_file(asked, path));
 }
 
-/// Records a CREATE that has failed.
-pub(super) fn not_opened(disk: &Disk, asked: &CreateRequest<'_>, error: &Error) {
+/// Records a CREATE that has failed. `posix`: it has the create context of the POSIX extensions, with which a name has
+/// no stream.
+pub(super) fn not_opened(disk: &Disk, asked: &CreateRequest<'_>, posix: bool, error: &Error) {
     let Some(trail) = &disk.audit else { return };
-    let parsed = disk.share.names.characters.parse(asked.name).or_else(|_| parse_posix(asked.name));
-    let Ok(name) = parsed else { return };
+    let Some(name) = parsed(disk, posix, asked.name) else { return };
     let stream = match &name.stream {
         Stream::Alternate(stream) => Some(stream.as_str()),
         _ => None,
     };
-    let path = disk.share.names.asked(name.path);
+    let path = name.path;
     let base = trail.path(&path, None);
     let creates = !matches!(asked.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE);
     let directory = asked.create_options.contains(CreateOptions::DIRECTORY_FILE);
@@ -392,11 +392,15 @@ impl<'a> Change<'a> {
             }
             Class::RENAME => {
                 let Ok(asked) = FileRenameInformation::decode(&mut reader) else { return };
-                trail.ended(Operation::RENAMEAT, status, || vec![path, new_path(trail, disk, asked.file_name)]);
+                trail.ended(Operation::RENAMEAT, status, || {
+                    vec![path, new_path(trail, disk, file.posix, asked.file_name)]
+                });
             }
             Class::LINK => {
                 let Ok(asked) = FileLinkInformation::decode(&mut reader) else { return };
-                trail.ended(Operation::LINKAT, status, || vec![path, new_path(trail, disk, asked.file_name)]);
+                trail.ended(Operation::LINKAT, status, || {
+                    vec![path, new_path(trail, disk, file.posix, asked.file_name)]
+                });
             }
             Class::FULL_EA => {
                 let Ok(changes) = ea::Changes::decode(buffer) else { return };
@@ -411,11 +415,21 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Returns the path of a new name in a request.
-fn new_path(trail: &Trail, disk: &Disk, name: &[u8]) -> String {
+/// Returns the path of a new name in a request. `posix`: the open has POSIX semantics.
+fn new_path(trail: &Trail, disk: &Disk, posix: bool, name: &[u8]) -> String {
     let name = name.strip_prefix(b"\\\0").unwrap_or(name);
-    match disk.share.names.characters.parse(name).or_else(|_| parse_posix(name)) {
-        Ok(name) => trail.path(&disk.share.names.asked(name.path), None),
-        Err(_) => String::new(),
-    }
+    parsed(disk, posix, name).map(|name| trail.path(&name.path, None)).unwrap_or_default()
+}
+
+/// Parses a path in a request as the request's execution does. A name that Windows forbids is recorded, too. With
+/// `posix`, a name has no stream.
+fn parsed(disk: &Disk, posix: bool, name: &[u8]) -> Option<Name> {
+    let literal = || parse_posix(name).ok();
+    let parsed = match posix {
+        true => return literal(),
+        false => disk.share.names.characters.parse(name).ok(),
+    };
+    let mut name = parsed.or_else(literal)?;
+    name.path = disk.share.names.asked(name.path);
+    Some(name)
 }

@@ -122,13 +122,17 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
         let _ =
             server.opens.files.name_changes(file.file, open.persistent_id, None, false, server.environment.uptime());
     }
-    if let Some(disk) = disk.filter(|_| closed == Closed::Delete) {
+    if let Some(disk) = disk.filter(|_| closed != Closed::Stays) {
         let stream = streams::of(&file.node).and_then(|node| node.stream.name());
-        let mut doomed = Doomed::of(server, file.file, file.doom());
+        let find = || match closed {
+            Closed::DeleteOwnName => Doomed::new(file.doom()),
+            _ => Doomed::of(server, file.file, file.doom()),
+        };
+        let mut doomed = find();
         let mut deleted = delete_file(server, disk, file, &doomed).await;
         if deleted == Err(Errno::NOENT) {
-            // A Mac may have renamed a directory above meanwhile.
-            let moved = Doomed::of(server, file.file, file.doom());
+            // A Mac or a POSIX client may have renamed the file or a directory above meanwhile.
+            let moved = find();
             if moved.path != doomed.path {
                 doomed = moved;
                 deleted = delete_file(server, disk, file, &doomed).await;
@@ -183,8 +187,12 @@ impl Doomed {
     fn of(server: &Server, id: FileId, own: Doom) -> Doomed {
         let doom = server.opens.files.doom(id).unwrap_or_else(|| own.clone());
         // In another share the file has another path.
-        let name = if doom.name.volume == own.name.volume { &doom.name } else { &own.name };
-        let path = name.path.lock().clone();
+        let name = if doom.name.volume == own.name.volume { doom.name } else { own.name };
+        Doomed::new(Doom { name, ..doom })
+    }
+
+    fn new(doom: Doom) -> Doomed {
+        let path = doom.name.path.lock().clone();
         Doomed { path, op: doom.op, is_ignored: doom.is_ignored }
     }
 

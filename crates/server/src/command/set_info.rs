@@ -82,6 +82,7 @@ async fn change(
     if disk.read_only {
         return Err(disk.refusal());
     }
+    file.not_replaced()?;
     match asked.info_type {
         InfoType::FILE => {
             set_file(request, reply, asked, open, file, disk).await?;
@@ -94,6 +95,10 @@ async fn change(
             security::set(asked, open.granted, file, disk, now, takes_mode).await?;
             let change = Change::modified(CompletionFilter::SECURITY);
             request.connection.server.file_changed(disk, file, change);
+            // Listings of POSIX clients show mode and owner.
+            if request.connection.server.policy().smb3_unix_extensions {
+                directory_lease::entry_of_changes(&request.connection.server, disk, file).await;
+            }
         }
         InfoType::QUOTA => return Err(quota::other_handle()),
         InfoType::FILESYSTEM => return Err(quota::no_rules_here(FsInformationClass(asked.file_info_class))),

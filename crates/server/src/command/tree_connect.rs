@@ -18,7 +18,7 @@ use crate::policy::{Encryption, Policy, Share};
 use crate::request::{Reply, Request};
 use crate::state::Server;
 use crate::state::connection::Negotiated;
-use crate::tree::{Bin, Disk, Tree, TreeKind};
+use crate::tree::{Bin, Disk, Tree, TreeKind, WideLinks};
 use crate::user::User;
 use crate::user_lists::UserMatcher;
 
@@ -84,7 +84,7 @@ pub(crate) async fn tree_connect(request: &Request<'_>, reply: &mut Reply) -> Re
 
 /// Returns the share called `name` for a tree connect of `user`: of a print share, where its jobs are spooled.
 pub(super) async fn connect(request: &Request<'_>, name: &str, user: &User) -> Result<Disk> {
-    let policy = request.connection.server.policy().clone();
+    let (policy, _wide_links) = policy(&request.connection.server);
     let session_policy = session_policy(request, policy.clone(), user).await?;
     let share = share(&request.connection.server, &session_policy, name, user).await?;
     let share = share.ok_or_else(|| Error::because(Status::BAD_NETWORK_NAME, format!("no share {name:?}")))?;
@@ -102,6 +102,17 @@ pub(super) async fn connect(request: &Request<'_>, name: &str, user: &User) -> R
         request.connection.server.opens.bins.add(&disk, bin);
     }
     Ok(disk)
+}
+
+/// Returns the configuration in force. If a share has `wide links`, this is noted before a reload can change it.
+fn policy(server: &Server) -> (Arc<Policy>, Option<WideLinks>) {
+    loop {
+        let policy = server.policy().clone();
+        let wide_links = policy.wide_links.then(|| server.share_uses.wide_links());
+        if wide_links.is_none() || Arc::ptr_eq(&policy, &server.policy()) {
+            return (policy, wide_links);
+        }
+    }
 }
 
 /// Returns the capabilities of a share (3.3.5.7).
@@ -289,6 +300,7 @@ pub(crate) async fn disk_of(server: &Server, share: Arc<Share>, user: &User, can
         snapshot: None,
         bin: None,
         audit: None,
+        _wide_links: share.names.wide_links.then(|| server.share_uses.wide_links()),
         share,
         vfs,
         volume,

@@ -49,6 +49,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     if !may_write && !may_append || file.kind == Kind::Symlink {
         return Err(Error::new(Status::ACCESS_DENIED));
     }
+    file.not_replaced()?;
     // As on Windows, a file in a snapshot can be opened for writing, but writes are refused.
     if let Some(disk) = open.tree.disk().filter(|disk| disk.snapshot.is_some()) {
         return Err(disk.refusal());

@@ -63,6 +63,8 @@ pub enum Closed {
     Stays,
     /// That was the last open of a file that is to be deleted: unlink it, then call [`Table::deleted`].
     Delete,
+    /// All opens have POSIX semantics: unlink the name of the open that was closed, then call [`Table::deleted`].
+    DeleteOwnName,
 }
 
 /// A snapshot of the counters of removed and changed names.
@@ -89,6 +91,9 @@ pub struct Table {
 pub(super) struct File {
     opens: Vec<Entry>,
     delete_pending: bool,
+    /// Number of names that POSIX clients are removing, each by the open that it was closed with. No open is admitted
+    /// meanwhile.
+    removals_at_once: usize,
     /// The name is being replaced by another file; the file has no opens, or only POSIX opens.
     pub(super) being_replaced: bool,
     /// The name to be deleted, and the user who deletes it.
@@ -366,7 +371,8 @@ impl Table {
     pub fn close(&self, file: FileId, open: u64, delete: bool) -> Closed {
         let mut shard = self.shard(file).lock();
         let Some(state) = shard.get_mut(&file) else { return Closed::Stays };
-        let at_once = delete && !state.delete_pending && state.is_posix();
+        // Each of several POSIX clients that unlink names of one file at the same time removes its own.
+        let at_once = delete && (!state.delete_pending || state.removals_at_once > 0) && state.is_posix();
         for entry in state.opens.extract_if(.., |entry| entry.open == open) {
             if let Some(lease) = entry.lease {
                 self.leave_lease(lease);
@@ -378,8 +384,12 @@ impl Table {
         state.delete_pending |= delete;
         state.oplocks.close(open);
         state.locks.close(open);
-        if !state.opens.is_empty() {
-            return if at_once { Closed::Delete } else { Closed::Stays };
+        if at_once {
+            state.removals_at_once += 1;
+            return Closed::DeleteOwnName;
+        }
+        if !state.opens.is_empty() || state.removals_at_once > 0 {
+            return Closed::Stays;
         }
         if state.delete_pending {
             return Closed::Delete;
@@ -391,12 +401,16 @@ impl Table {
         Closed::Stays
     }
 
-    /// Called after the name of a file for which [`Closed::Delete`] was returned was removed, or could not be removed.
-    /// POSIX opens that are left keep the file without that name.
+    /// Called after the name of a file for which [`Closed::Delete`] or [`Closed::DeleteOwnName`] was returned was
+    /// removed, or could not be removed. POSIX opens that are left keep the file without that name.
     pub fn deleted(&self, file: FileId) {
         let mut shard = self.shard(file).lock();
         self.removed(file);
+        if let Some(state) = shard.get_mut(&file) {
+            state.removals_at_once = state.removals_at_once.saturating_sub(1);
+        }
         match shard.get_mut(&file) {
+            Some(state) if state.removals_at_once > 0 => {}
             Some(state) if state.opens.is_empty() && !state.being_replaced => _ = shard.remove(&file),
             Some(state) => (state.delete_pending, state.doom) = (false, None),
             None => {}

@@ -16,10 +16,10 @@ use crate::acl::model::posix_acl;
 use crate::error::{Error, Result};
 use crate::links::{self, Search};
 use crate::name;
-use crate::policy::{Policy, Share, dfs};
+use crate::policy::{Share, dfs};
 use crate::request::Request;
-use crate::state::directories_overlap;
 use crate::state::open::FileOpen;
+use crate::state::{Server, directories_overlap};
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
 use crate::vfs::{
@@ -131,11 +131,17 @@ pub(crate) fn new_file(disk: &Disk, data: &[u8], replaced: FileId, mode: u32) ->
     }
 }
 
-/// Returns whether the server might follow a link in the share that leads out of it: a share has `wide links`, or a
-/// link could take the place of the directory of another share, which is opened by its path.
-pub(crate) fn may_lead_out(policy: &Policy, share: &Share) -> bool {
+/// Returns whether the server might follow a link in the share that leads out of it: a share has `wide links`, had it
+/// when a client connected that still is, or may have it by a file that is included for some sessions only. Or a link
+/// could take the place of the directory of another share, which is opened by its path.
+pub(crate) fn may_lead_out(server: &Server, share: &Share) -> bool {
+    let policy = server.policy();
     let is_inside = |other: &Share| other.path_template.is_some() || directories_overlap(share, other);
-    policy.wide_links || share.names.wide_links || policy.shares.values().any(|other| is_inside(other))
+    policy.wide_links
+        || policy.sessions.is_some()
+        || share.names.wide_links
+        || policy.shares.values().any(|other| is_inside(other))
+        || server.share_uses.has_wide_links()
 }
 
 /// Returns the permission bits of the special file that replaces the file. With an ACL the group's bits are not the

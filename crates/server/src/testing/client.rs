@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
@@ -55,6 +56,8 @@ pub struct TestClient {
     pub signs: bool,
     /// Whether requests are encrypted instead of signed.
     pub seals: bool,
+    /// Whether other threads may complete requests, so that polling alone is not enough.
+    pub waits_for_threads: bool,
     signing_key: Option<SigningKey>,
     sealing: Option<Sealing>,
     /// The hash of the messages before there are keys, on 3.1.1.
@@ -90,6 +93,7 @@ impl TestClient {
             capabilities: Capabilities(0),
             signs: false,
             seals: false,
+            waits_for_threads: false,
             signing_key: None,
             sealing: None,
             preauth: PreauthHash::new(),
@@ -239,6 +243,9 @@ impl TestClient {
             let last = frames.iter().rev().find(|frame| status(frame) != Status::PENDING);
             if let Some(last) = last {
                 return Some(last.clone());
+            }
+            if self.waits_for_threads {
+                std::thread::sleep(Duration::from_millis(1));
             }
             frames.extend(self.proceed());
         }

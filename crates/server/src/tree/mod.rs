@@ -14,7 +14,7 @@ use proto::status::Status;
 pub use self::bin::Bin;
 pub(crate) use self::catalogues::{Catalogue, Catalogues, Place};
 pub(crate) use self::snapshot_names::SnapshotNames;
-pub(crate) use self::uses::{ShareUse, ShareUses};
+pub(crate) use self::uses::{ShareUse, ShareUses, WideLinks};
 pub(crate) use self::views::{Views, Volume};
 use crate::accounts::{Authenticator, IdMap};
 use crate::acl::cache::{Cache, VolumeView};
@@ -104,6 +104,8 @@ pub struct Disk {
     pub audit: Option<Arc<Trail>>,
     /// Whether requests must be encrypted.
     pub encrypt_data: bool,
+    /// Set if links out of the share are followed.
+    pub(crate) _wide_links: Option<WideLinks>,
 }
 
 impl Tree {

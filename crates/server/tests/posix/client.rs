@@ -10,17 +10,19 @@ use proto::smb2::create::{
     CreateAction, CreateDisposition as Disposition, CreateOptions as Options, CreateRequest, CreateResponse,
     ImpersonationLevel, ShareAccess,
 };
-use proto::smb2::create_context::{CreateContext, PosixRequest, PosixResponse, name};
+use proto::smb2::create_context::{CreateContext, LeaseFlags, LeaseV2, PosixRequest, PosixResponse, name};
 use proto::smb2::error::SymlinkFlags;
 use proto::smb2::header::Command;
 use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse};
-use proto::smb2::negotiate::{Dialect, NegotiateContextType, NegotiateResponse, PosixExtensions, SecurityMode};
+use proto::smb2::negotiate::{
+    Capabilities, Dialect, NegotiateContextType, NegotiateResponse, PosixExtensions, SecurityMode,
+};
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::smb2::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
-use proto::smb2::{Channel, FileId};
+use proto::smb2::{Channel, FileId, LeaseState, OplockLevel};
 use proto::status::Status;
 use server::policy::Policy;
 use server::testing::{PASSWORD, TestClient, TestServer, status};
@@ -76,6 +78,7 @@ impl Client {
     fn start(server: &TestServer, user: &str, offers: bool) -> Client {
         let mut client = TestClient::new(server);
         client.dialect = Dialect::SMB_3_1_1;
+        client.capabilities = Capabilities::DIRECTORY_LEASING;
         if offers {
             client.contexts.push(PosixExtensions { versions: vec![PosixExtensions::VERSION] }.to_context());
         }
@@ -155,6 +158,35 @@ impl Client {
         opened.unwrap_or_else(|status| panic!("{path}: {status:?}")).0
     }
 
+    /// Opens a directory with a lease by which the client caches its listing.
+    #[track_caller]
+    pub(crate) fn open_cached(&mut self, path: &str) -> FileId {
+        let path = utf16_bytes(path);
+        let lease = LeaseV2 {
+            lease_key: [1; 16],
+            lease_state: LeaseState(3),
+            flags: LeaseFlags::NONE,
+            parent_lease_key: [0; 16],
+            epoch: 0,
+        };
+        let create = CreateRequest {
+            requested_oplock_level: OplockLevel::LEASE,
+            impersonation_level: ImpersonationLevel::IMPERSONATION,
+            desired_access: READ,
+            share_access: ShareAccess(7),
+            create_disposition: Disposition::OPEN,
+            create_options: Options::DIRECTORY_FILE,
+            name: &path,
+            create_contexts: vec![lease.to_context(), PosixRequest { mode: 0xffff }.to_context()],
+            ..CreateRequest::default()
+        };
+        let response = self.client.request(Command::CREATE, |out| create.encode(out));
+        assert_eq!(status(&response), Status::SUCCESS);
+        let created = CreateResponse::decode(&response).expect("a well-formed message");
+        assert_eq!(created.oplock_level, OplockLevel::LEASE);
+        created.file_id
+    }
+
     pub(crate) fn open_directory(&mut self, path: &str) -> Result<FileId, Status> {
         let options = Options(Options::DIRECTORY_FILE.0 | Options::OPEN_REPARSE_POINT.0);
         Ok(self.create(path, READ, Disposition::OPEN, options, Some(0xffff))?.0)
@@ -218,6 +250,10 @@ impl Client {
         let length = buffer.len() as u32;
         let write = WriteRequest { length, offset: 0, file_id, channel: Channel(0), buffer, ..WriteRequest::default() };
         status(&self.client.request(Command::WRITE, |out| write.encode(out)))
+    }
+
+    pub(crate) fn set_size(&mut self, file_id: FileId, size: u64) -> Status {
+        self.set(file_id, Class::END_OF_FILE, &size.to_le_bytes())
     }
 
     pub(crate) fn read(&mut self, file_id: FileId) -> Result<Vec<u8>, Status> {
@@ -294,6 +330,23 @@ impl Client {
         done
     }
 
+    /// Renames a file, which is opened without the context.
+    pub(crate) fn rename_plain(&mut self, from: &str, to: &str, replaces: bool) -> Status {
+        let file = self.open_plain(from, 0x0001_0080).unwrap_or_else(|status| panic!("{from}: {status:?}"));
+        let done = self.rename_by(file, to, replaces);
+        self.client.close(file);
+        done
+    }
+
+    /// Adds a hard link to an open file.
+    pub(crate) fn link_by(&mut self, file_id: FileId, to: &str) -> Status {
+        let to = utf16_bytes(to);
+        let mut buffer = vec![0; 20];
+        buffer[16..].copy_from_slice(&(to.len() as u32).to_le_bytes());
+        buffer.extend(to);
+        self.set(file_id, Class::LINK, &buffer)
+    }
+
     /// Requests the deletion of an open file.
     pub(crate) fn delete_by(&mut self, file_id: FileId) -> Status {
         self.set(file_id, Class::DISPOSITION, &[1])
@@ -349,6 +402,20 @@ impl Client {
         entries
     }
 
+    /// Returns the names in a directory as a client without the extensions lists them.
+    #[track_caller]
+    pub(crate) fn plain_names(&mut self, path: &str) -> Vec<String> {
+        let directory = self.open_plain(path, READ).expect("a directory");
+        let listed = self.list_class(directory, Class::NAMES).expect("the class of names");
+        self.client.close(directory);
+        let class = DirectoryClass::new(Class::NAMES).expect("it is known");
+        let text = |entry: DirectoryEntry<'_>| {
+            let name = proto::bytes::utf16_units(entry.file_name).expect("even");
+            String::from_utf16(&name).expect("text")
+        };
+        DirectoryEntry::list(class, &listed).map(|found| text(found.expect("a well-formed entry"))).collect()
+    }
+
     pub(crate) fn names(&mut self, path: &str) -> Vec<String> {
         self.list(path).into_iter().map(|entry| entry.name).collect()
     }
@@ -378,8 +445,18 @@ impl Client {
     }
 
     pub(crate) fn set_reparse(&mut self, file_id: FileId, data: NfsReparseData<'_>) -> Status {
-        let data = data.to_bytes();
-        let buffer = ReparseDataBuffer::new(ReparseTag::NFS, Guid::NIL, &data).expect("short");
+        self.set_reparse_buffer(file_id, ReparseTag::NFS, &data.to_bytes())
+    }
+
+    /// Stores a symbolic link as Windows does.
+    pub(crate) fn set_windows_link(&mut self, file_id: FileId, target: &str, flags: SymlinkFlags) -> Status {
+        let target = utf16_bytes(target);
+        let link = SymbolicLinkReparseData { substitute_name: &target, print_name: &target, flags };
+        self.set_reparse_buffer(file_id, ReparseTag::SYMLINK, &link.to_bytes().expect("short"))
+    }
+
+    fn set_reparse_buffer(&mut self, file_id: FileId, tag: ReparseTag, data: &[u8]) -> Status {
+        let buffer = ReparseDataBuffer::new(tag, Guid::NIL, data).expect("short");
         let mut input = Vec::new();
         buffer.encode(&mut Writer::new(&mut input));
         self.control(file_id, FsctlCode::SET_REPARSE_POINT, &input).0

@@ -1,6 +1,11 @@
 //! The POSIX extensions of SMB 3.1.1 as Linux clients use them, beside clients that do not.
 
+mod audited;
+mod cached;
 mod client;
+mod concurrent;
+mod escapes;
+mod side_by_side;
 
 use std::sync::Arc;
 
@@ -349,7 +354,16 @@ fn special_files_are_created() {
         let information = alice.information(file);
         assert_eq!((information.posix.mode >> 12, information.posix.reparse_tag), (kind, ReparseTag::NFS.0), "{name}");
         assert_eq!(alice.reparse_data(file), data.to_bytes());
-        assert_ne!(alice.set_reparse(file, NfsReparseData::Fifo), Status::SUCCESS);
+        // What it would change has no name any more.
+        assert_eq!(alice.set_reparse(file, NfsReparseData::Fifo), Status::ACCESS_DENIED);
+        assert_eq!(alice.write(file, b"lost"), Status::ACCESS_DENIED);
+        assert_eq!(alice.set_size(file, 10), Status::ACCESS_DENIED);
+        assert_eq!(alice.rename_by(file, "elsewhere", false), Status::ACCESS_DENIED);
+        assert_eq!(alice.link_by(file, "elsewhere"), Status::ACCESS_DENIED);
+        assert_eq!(alice.delete_by(file), Status::ACCESS_DENIED);
+        let chmod = alice.client.set_security(file, SecurityInformation::DACL, &dacl(vec![mode_entry(0o777)]));
+        assert_eq!(chmod, Status::ACCESS_DENIED);
+        assert_eq!(alice.read(file), Ok(Vec::new()));
         alice.client.close(file);
         let itself = alice.open_itself(name, A::FILE_READ_ATTRIBUTES.0);
         assert_eq!(alice.reparse_data(itself), data.to_bytes());
@@ -393,6 +407,12 @@ fn what_cannot_become_a_special_file() {
     let other = bob.open("shared", READ);
     assert_eq!(alice.set_reparse(file, NfsReparseData::Fifo), Status::SHARING_VIOLATION);
     bob.client.close(other);
+    // The handle would not delete what it has become.
+    let doomed = Options::DELETE_ON_CLOSE;
+    let (deleted, ..) = alice.create("doomed", ALL, Disposition::CREATE, doomed, Some(0o600)).expect("new");
+    assert_eq!(alice.set_reparse(deleted, NfsReparseData::Fifo), Status::IO_REPARSE_DATA_INVALID);
+    alice.client.close(deleted);
+    assert_eq!(alice.look("doomed"), Status::OBJECT_NAME_NOT_FOUND);
     let (directory, ..) =
         alice.create("d", ALL, Disposition::CREATE, Options::DIRECTORY_FILE, Some(0o755)).expect("new");
     assert_ne!(alice.set_reparse(directory, NfsReparseData::Fifo), Status::SUCCESS);
@@ -418,12 +438,38 @@ fn no_links_are_taken_from_clients_if_a_share_has_wide_links() {
 }
 
 fn no_links_are_taken(server: &TestServer) {
-    let mut alice = Client::posix(server, "alice");
-    let (file, ..) = alice.create("link", ALL, Disposition::CREATE, Options(0), Some(0o644)).expect("new");
-    let target = utf16_bytes("/etc");
-    assert_eq!(alice.set_reparse(file, NfsReparseData::SymbolicLink(&target)), Status::ACCESS_DENIED);
-    alice.client.close(file);
+    assert_eq!(make_link(server), Status::ACCESS_DENIED);
     assert_eq!(metadata(server, "link").kind, server::vfs::Kind::File);
+}
+
+/// Lets a new client create a link out of the share.
+fn make_link(server: &TestServer) -> Status {
+    let mut alice = Client::posix(server, "alice");
+    let (file, ..) = alice.create("link", ALL, Disposition::OPEN_IF, Options(0), Some(0o644)).expect("a file");
+    let target = utf16_bytes("/etc");
+    let done = alice.set_reparse(file, NfsReparseData::SymbolicLink(&target));
+    alice.client.close(file);
+    done
+}
+
+#[test]
+fn no_links_are_taken_while_a_client_has_wide_links_from_before_a_reload() {
+    let server = with(|policy| {
+        policy.wide_links = true;
+        let share = policy.shares.get_mut("share").map(Arc::make_mut).expect("it is there");
+        share.names.wide_links = true;
+    });
+    let (mut one, other) = (Client::new(&server, "alice"), Client::new(&server, "bob"));
+    one.put_plain("f", b"");
+    let mut policy = (**server.policy()).clone();
+    policy.wide_links = false;
+    policy.shares.get_mut("share").map(Arc::make_mut).expect("it is there").names.wide_links = false;
+    server.reload(policy);
+    assert_eq!(make_link(&server), Status::ACCESS_DENIED);
+    one.client.disconnect();
+    assert_eq!(make_link(&server), Status::ACCESS_DENIED, "the other tree connect follows links");
+    other.client.disconnect();
+    assert_eq!(make_link(&server), Status::SUCCESS);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! No name leads out of a share: not `..`, an absolute path, a symbolic link, one swapped in during opens, a stream
-//! name or a pipe name.
+//! name or a pipe name. Opens with the POSIX extensions of SMB 3.1.1 do not lead out either.
 //!
 //! The files outside are readable by everyone, so that only the server's own checks protect them.
 
@@ -16,12 +16,35 @@ use crate::suite::Case;
 use test_environment::ALICE;
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("escape.names", names),
+    Case::new("escape.names", |fixture| names(fixture, Opens::Windows)),
+    Case::new("escape.posix_names", |fixture| names(fixture, Opens::Posix)).frevo_only(),
+    Case::new("escape.posix_links", posix_links).frevo_only(),
     Case::new("escape.smbclient", smbclient),
     Case::new("escape.links_within_the_share", links_within_the_share),
-    Case::new("escape.link_swapped_for_file", |fixture| swapped(fixture, Swap::File)),
-    Case::new("escape.link_swapped_for_folder", |fixture| swapped(fixture, Swap::Folder)),
+    Case::new("escape.link_swapped_for_file", |fixture| swapped(fixture, Swap::File, Opens::Windows)),
+    Case::new("escape.link_swapped_for_folder", |fixture| swapped(fixture, Swap::Folder, Opens::Windows)),
+    Case::new("escape.posix_link_swapped_for_file", |fixture| swapped(fixture, Swap::File, Opens::Posix)).frevo_only(),
+    Case::new("escape.posix_link_swapped_for_folder", |fixture| swapped(fixture, Swap::Folder, Opens::Posix))
+        .frevo_only(),
 ];
+
+/// How the client opens files.
+#[derive(Clone, Copy)]
+enum Opens {
+    Windows,
+    /// With the POSIX extensions of SMB 3.1.1.
+    Posix,
+}
+
+impl Opens {
+    /// Returns the Python module that does it.
+    fn module(self) -> &'static str {
+        match self {
+            Opens::Windows => "connection",
+            Opens::Posix => "posix_opens",
+        }
+    }
+}
 
 const SECRET: &str = "kept-outside-of-every-share";
 
@@ -47,9 +70,57 @@ fn prepare(fixture: &Fixture) -> Result<PathBuf> {
     Ok(outside)
 }
 
-fn names(fixture: &mut Fixture) -> Result<()> {
+/// Creates a FIFO and a socket in the share, and a previous version with links to the outside in another one.
+fn prepare_special(fixture: &Fixture, outside: &Path) -> Result<()> {
+    let share = fixture.share("files");
+    for name in ["fifo", "socket"] {
+        let _ = fs::remove_file(share.join(name));
+    }
+    make_fifo(&share.join("fifo"))?;
+    drop(std::os::unix::net::UnixListener::bind(share.join("socket"))?);
+    let version = "data/versions/.snapshots/@GMT-2015.10.31-19.40.30";
+    fixture.environment.make_dir("data/versions/.snapshots", &ALICE, 0o755)?;
+    let version = fixture.environment.make_dir(version, &ALICE, 0o755)?;
+    file::owned(fixture, &version.join("plain"), "old", &ALICE, 0o644)?;
+    file::owned(fixture, &fixture.share("versions").join("plain"), "new", &ALICE, 0o644)?;
+    let targets = [(outside.join("secret"), "out"), (outside.to_owned(), "folder"), ("../../../..".into(), "up")];
+    for (target, name) in targets {
+        let _ = fs::remove_file(version.join(name));
+        symlink(target, version.join(name))?;
+    }
+    Ok(())
+}
+
+fn make_fifo(path: &Path) -> Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).context("a path with a zero byte")?;
+    // SAFETY: the string ends in a zero byte and outlives the call.
+    let made = unsafe { libc::mkfifo(name.as_ptr(), 0o666) };
+    ensure!(made == 0, "cannot create {}: {}", path.display(), std::io::Error::last_os_error());
+    Ok(())
+}
+
+fn posix_links(fixture: &mut Fixture) -> Result<()> {
     let outside = prepare(fixture)?;
-    fixture.script("escape.py", &[SECRET])?;
+    let share = fixture.share("files");
+    for number in 0..6 {
+        let _ = fs::remove_file(share.join(format!("made{number}")));
+    }
+    let said = fixture.script("posix_links.py", &[SECRET, &outside.to_string_lossy()])?;
+    ensure!(said.trim() == "6", "links created: {said}");
+    for number in 0..6 {
+        let link = share.join(format!("made{number}"));
+        ensure!(fs::symlink_metadata(&link)?.is_symlink(), "{} is not a symbolic link", link.display());
+    }
+    let left = file::contents(&outside)?;
+    ensure!(left.len() == 1, "files were created outside the share: {:?}", left.keys());
+    Ok(())
+}
+
+fn names(fixture: &mut Fixture, opens: Opens) -> Result<()> {
+    let outside = prepare(fixture)?;
+    prepare_special(fixture, &outside)?;
+    fixture.script("escape.py", &[SECRET, opens.module()])?;
     let left = file::contents(&outside)?;
     ensure!(left.len() == 1, "files were created outside the share: {:?}", left.keys());
     for place in ["secret.new", "outside.new"] {
@@ -93,7 +164,7 @@ enum Swap {
 
 /// While a client opens a path, a local process swaps a component of it with a link to the outside and back as fast as
 /// possible. The server must not check a name and then use it again.
-fn swapped(fixture: &mut Fixture, swap: Swap) -> Result<()> {
+fn swapped(fixture: &mut Fixture, swap: Swap, opens: Opens) -> Result<()> {
     let outside = prepare(fixture)?;
     let folder = fixture.environment.make_dir("data/files/swap", &ALICE, 0o777)?;
     let (inside, target, path) = match swap {
@@ -115,7 +186,7 @@ fn swapped(fixture: &mut Fixture, swap: Swap) -> Result<()> {
     let stop = AtomicBool::new(false);
     let said = std::thread::scope(|scope| {
         scope.spawn(|| exchange(&part, &inside, &stop));
-        let said = fixture.script("swapped.py", &[path, "1500", SECRET]);
+        let said = fixture.script("swapped.py", &[path, "1500", SECRET, opens.module()]);
         stop.store(true, Ordering::SeqCst);
         said
     })?;

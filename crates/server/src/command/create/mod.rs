@@ -107,7 +107,7 @@ async fn carry_out(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     reply.survives = claim.is_some();
     let done = execute(request, reply, disk, &asked, &contexts, claim).await;
     if let Err(error) = &done {
-        audit::not_opened(disk, &asked, error);
+        audit::not_opened(disk, &asked, contexts.posix.is_some(), error);
     }
     done
 }

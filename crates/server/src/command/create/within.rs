@@ -82,7 +82,7 @@ pub(crate) async fn open_within(
     let done = execute(&within, reply, &asked).await;
     close::delete_abandoned(&request.connection.server).await;
     if let (Err(error), Ok(disk)) = (&done, within.disk()) {
-        audit::not_opened(disk, &asked, error);
+        audit::not_opened(disk, &asked, false, error);
     }
     done
 }

@@ -207,9 +207,15 @@ impl Control<'_> {
         self.asked.max_output_response as usize
     }
 
-    /// Refuses an open that has none of `rights`.
+    /// Refuses an open that has none of `rights`, and changes of a file that a special file has replaced.
     fn need_any(&self, rights: AccessMask) -> Result<()> {
-        if self.open.granted.0 & rights.0 == 0 { Err(Error::new(Status::ACCESS_DENIED)) } else { Ok(()) }
+        const CHANGES: AccessMask = AccessMask(
+            AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0 | AccessMask::FILE_WRITE_ATTRIBUTES.0,
+        );
+        if !self.open.granted.intersects(rights) {
+            return Err(Error::new(Status::ACCESS_DENIED));
+        }
+        if rights.intersects(CHANGES) { self.open.file().map_or(Ok(()), FileOpen::not_replaced) } else { Ok(()) }
     }
 
     /// Refuses the request if another open has locked part of the range to be written.

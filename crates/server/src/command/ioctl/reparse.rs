@@ -9,7 +9,7 @@ use proto::status::Status;
 
 use super::{Control, Output};
 use crate::attributes;
-use crate::command::oplock_break;
+use crate::command::{directory_lease, oplock_break};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::information::ea;
@@ -110,7 +110,9 @@ async fn become_special(
     take_alone(control, reply, file).await?;
     let metadata = file.node.metadata(&file.op).await?;
     let is_replaceable = metadata.kind == Kind::File && metadata.size == 0 && metadata.links == 1;
-    if !is_replaceable || file.became.get().is_some() || file.file.stream != 0 {
+    // The handle would delete only the file that is replaced.
+    let is_deleted = file.delete_on_close.load(Ordering::Acquire);
+    if !is_replaceable || is_deleted || file.file.stream != 0 {
         return Err(Error::because(Status::IO_REPARSE_DATA_INVALID, "only a new file becomes a special file"));
     }
     let server = &control.request.connection.server;
@@ -122,10 +124,11 @@ async fn become_special(
         return Err(Error::because(Status::IO_REPARSE_DATA_INVALID, "the file has attributes or streams"));
     }
     let new = reparse::posix::new_file(disk, data, file.file, reparse::posix::mode(disk, file, &metadata).await?)?;
-    if matches!(new.kind, Create::Symlink { .. }) && reparse::posix::may_lead_out(&server.policy(), &disk.share) {
+    if matches!(new.kind, Create::Symlink { .. }) && reparse::posix::may_lead_out(server, &disk.share) {
         return Err(Error::because(
             Status::ACCESS_DENIED,
-            "the server might follow the link out of the share, because of `wide links` or another share inside",
+            "the server might follow the link out of the share, because of `wide links`, `include` with variables, or \
+             another share inside",
         ));
     }
     let path = file.name.path.lock().clone();
@@ -133,7 +136,9 @@ async fn become_special(
     let (node, _) = disk.vfs.create(&file.op, &path, new).await?.opened();
     let _ = file.became.set(node);
     let change = Change::modified(CompletionFilter::ATTRIBUTES);
-    control.request.connection.server.file_changed(disk, file, change);
+    server.file_changed(disk, file, change);
+    // Clients may have cached the entry of a regular file.
+    directory_lease::entry_of_changes(server, disk, file).await;
     Ok(Output::new(|_| ()))
 }
 

@@ -171,6 +171,7 @@ impl AclAdmin {
             snapshot: None,
             bin: None,
             audit: None,
+            _wide_links: None,
             volume: 0,
             share,
             vfs,

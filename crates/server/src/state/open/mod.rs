@@ -317,6 +317,18 @@ impl FileOpen {
         self.became.get().unwrap_or(&self.node)
     }
 
+    /// Must be called before anything is changed through this handle. Fails if a special file has replaced the file:
+    /// the change would be lost with the file, which has no name any more.
+    pub(crate) fn not_replaced(&self) -> Result<()> {
+        match self.became.get() {
+            Some(_) => Err(Error::because(
+                Status::ACCESS_DENIED,
+                "the file has become a special file, which cannot be changed through this handle: open it again",
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Returns how the file is deleted through this handle.
     pub(crate) fn doom(&self) -> Doom {
         let is_ignored = streams::of(&self.node).is_some_and(|node| node.stream.role() == Role::Fork);

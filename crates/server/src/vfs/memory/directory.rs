@@ -1,6 +1,6 @@
 //! The entries of a directory: by name, by folded name, and in the order of their creation for listings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::name::fold_key;
@@ -9,8 +9,8 @@ use crate::name::fold_key;
 #[derive(Default)]
 pub(super) struct Directory {
     names: BTreeMap<Arc<[u8]>, Slot>,
-    /// For case-insensitive look-ups: the names of each key, in the order of their creation.
-    folded: BTreeMap<Vec<u8>, Vec<Arc<[u8]>>>,
+    /// For case-insensitive look-ups: the names of each key.
+    folded: BTreeMap<Vec<u8>, BTreeSet<Arc<[u8]>>>,
     /// Names by position. Positions only grow, so a listing never misses or repeats an entry.
     listed: BTreeMap<u64, Arc<[u8]>>,
     last_position: u64,
@@ -31,7 +31,8 @@ impl Directory {
         self.names.get(name).map(|slot| slot.inode)
     }
 
-    /// The name on disk and the inode: the exact name first, then the oldest that differs in case only.
+    /// The name on disk and the inode: the exact name first, then the first in byte order that differs in
+    /// case only, as on other back ends.
     pub(super) fn find(&self, name: &[u8], insensitive: bool) -> Option<(&[u8], u64)> {
         if let Some((name, slot)) = self.names.get_key_value(name) {
             return Some((name, slot.inode));
@@ -53,7 +54,7 @@ impl Directory {
         let name: Arc<[u8]> = name.into();
         self.last_position += 1;
         let position = self.last_position;
-        self.folded.entry(fold_key(&name)).or_default().push(Arc::clone(&name));
+        self.folded.entry(fold_key(&name)).or_default().insert(Arc::clone(&name));
         self.listed.insert(position, Arc::clone(&name));
         self.names.insert(name, Slot { inode, position });
     }
@@ -64,7 +65,7 @@ impl Directory {
         self.listed.remove(&slot.position);
         let key = fold_key(name);
         if let Some(names) = self.folded.get_mut(&key) {
-            names.retain(|other| **other != *name);
+            names.remove(name);
             if names.is_empty() {
                 self.folded.remove(&key);
             }
