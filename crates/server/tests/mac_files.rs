@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use proto::bytes::{Writer, utf16_bytes};
+use proto::dtyp::security_descriptor::Control;
+use proto::dtyp::{AccessMask, Ace, AceFlags, Acl, SecurityDescriptor, Sid};
 use proto::fscc::{FileInformationClass as Class, FileRenameInformation, FileStreamInformation};
 use proto::mac::aapl::{Parts, ServerCapabilities, ServerQuery};
 use proto::mac::afp_info::{AfpInfo, compressed};
 use proto::mac::apple_double;
-use proto::smb2::FileId;
 use proto::smb2::create::{
     CreateDisposition as Disposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
 };
@@ -21,8 +22,11 @@ use proto::smb2::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::read::{ReadRequest, ReadResponse};
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
+use proto::smb2::{FileId, SecurityInformation};
 use proto::status::Status;
+use server::acl::model::posix_acl::{ACCESS, Entry, PosixAcl, Tag};
 use server::answer::block_on;
+use server::policy::recycle::Recycle;
 use server::policy::stream_layout::Layout;
 use server::policy::{MacPolicy, MacStreams, MetadataPlace, Policy, ResourcePlace, Share};
 use server::testing::{self, PASSWORD, TestClient, TestServer, status};
@@ -539,6 +543,210 @@ fn the_rights_of_the_user_decide() {
     assert_eq!(FileStreamInformation::list(&bob.query(file, Class::STREAM)).count(), 1);
     bob.client.close(file);
     assert_eq!(alice.get("f:AFP_Resource"), Ok(b"fork".to_vec()));
+}
+
+/// Makes a directory that has only hidden files, written by alice: an AppleDouble file without its file, one that
+/// belongs to it, and what `add` adds.
+fn with_orphans(server: &TestServer, add: impl FnOnce(&mut Client)) -> (Client, Client) {
+    let (mut mac, mut plain) = (Client::mac(server, "alice", "mac"), Client::new(server, "alice", "share"));
+    let made = mac.create_with("dir", ALL, Disposition::CREATE, 1, Vec::new()).expect("it can be created");
+    mac.client.close(made);
+    plain.put(r"dir\._gone", &double(b"fork"));
+    plain.put(r"dir\._._gone", &of_macos(b""));
+    add(&mut plain);
+    (mac, plain)
+}
+
+/// Asks for the deletion of a directory and closes it.
+fn remove(client: &mut Client, name: &str) -> Status {
+    let directory = client.create_with(name, 0x0001_0081, Disposition::OPEN, 1, Vec::new()).expect("it can be opened");
+    let asked = client.set(directory, Class::DISPOSITION, &[1]);
+    client.client.close(directory);
+    asked
+}
+
+#[test]
+fn a_directory_goes_with_files_that_belong_to_none() {
+    let start = server;
+    for by_option in [false, true] {
+        let server = start();
+        let (mut mac, mut plain) = with_orphans(&server, |_| {});
+        match by_option {
+            true => mac.delete("dir"),
+            false => assert_eq!(remove(&mut mac, "dir"), Status::SUCCESS),
+        }
+        assert_eq!(plain.get(r"dir\._gone"), Err(Status::OBJECT_PATH_NOT_FOUND), "{by_option}");
+    }
+    // The recycle bin gets the files.
+    let server = start();
+    let mut policy = Policy::clone(&server.policy());
+    let share = policy.shares.get_mut("mac").map(Arc::make_mut).expect("it is there");
+    share.recycle = Some(Arc::new(Recycle::default()));
+    server.reload(policy);
+    let (mut mac, mut plain) = with_orphans(&server, |_| {});
+    assert_eq!(remove(&mut mac, "dir"), Status::SUCCESS);
+    assert_eq!(plain.get(r"dir\._gone"), Err(Status::OBJECT_PATH_NOT_FOUND));
+    assert_eq!(plain.get(r".recycle\._gone"), Ok(double(b"fork")));
+    assert_eq!(plain.get(r".recycle\._._gone"), Ok(of_macos(b"")));
+    // Clients that see the files delete them themselves.
+    let server = start();
+    let (_, mut plain) = with_orphans(&server, |_| {});
+    assert_eq!(remove(&mut plain, "dir"), Status::DIRECTORY_NOT_EMPTY);
+    plain.delete("dir");
+    assert_eq!(plain.get(r"dir\._gone"), Ok(double(b"fork")));
+}
+
+#[test]
+fn a_directory_with_other_files_stays_whole() {
+    type Add = fn(&mut Client);
+    let others: [(&str, Add); 4] = [
+        ("file", |plain| plain.put(r"dir\gone", b"")),
+        ("text", |plain| plain.put(r"dir\._text", b"text")),
+        ("empty", |plain| plain.put(r"dir\._empty", b"")),
+        ("cut", |plain| plain.put(r"dir\._cut", &double(b"fork")[..84])),
+    ];
+    for (what, add) in others {
+        let server = server();
+        let (mut mac, mut plain) = with_orphans(&server, add);
+        assert_eq!(remove(&mut mac, "dir"), Status::DIRECTORY_NOT_EMPTY, "{what}");
+        mac.delete("dir");
+        assert_eq!(plain.get(r"dir\._gone"), Ok(double(b"fork")), "{what}");
+        assert_eq!(plain.get(r"dir\._._gone"), Ok(of_macos(b"")), "{what}");
+    }
+    // One that another client has open.
+    let server = server();
+    let (mut mac, mut plain) = with_orphans(&server, |_| {});
+    let open = plain.open(r"dir\._gone");
+    assert_eq!(remove(&mut mac, "dir"), Status::DIRECTORY_NOT_EMPTY);
+    plain.client.close(open);
+    assert_eq!(remove(&mut mac, "dir"), Status::SUCCESS);
+}
+
+#[test]
+fn a_directory_goes_only_with_files_that_its_user_may_delete() {
+    let server = server();
+    let (_, mut plain) = with_orphans(&server, |_| {});
+    let set = |name: &str, mode: u32| {
+        let node = testing::volume::node(&server.volume, name);
+        let set = SetMetadata { mode: Some(mode), ..Default::default() };
+        block_on(node.set_metadata(&SERVER, set)).expect("the server may set it");
+    };
+    // Bob may delete the directory, but nothing in it.
+    let mut bob = Client::mac(&server, "bob", "mac");
+    for mode in [0o755, 0o1777] {
+        set("dir", mode);
+        let directory = bob.create_with("dir", 0x0001_0081, Disposition::OPEN, 0x1001, Vec::new());
+        let directory = directory.unwrap_or_else(|status| panic!("{mode:o}: {status:?}"));
+        assert_eq!(bob.set(directory, Class::DISPOSITION, &[1]), Status::DIRECTORY_NOT_EMPTY, "{mode:o}");
+        bob.client.close(directory);
+        assert_eq!(plain.get(r"dir\._gone"), Ok(double(b"fork")), "{mode:o}");
+    }
+    set("dir", 0o777);
+    assert_eq!(remove(&mut bob, "dir"), Status::SUCCESS);
+    assert_eq!(plain.get(r"dir\._gone"), Err(Status::OBJECT_PATH_NOT_FOUND));
+}
+
+#[test]
+fn too_many_files_keep_their_directory() {
+    let server = server();
+    let (mut mac, mut plain) = with_orphans(&server, |_| {});
+    let wanted = double(b"");
+    for number in 2..4096 {
+        plain.put(&format!(r"dir\._{number}"), &wanted);
+    }
+    plain.put(r"dir\._last", &wanted);
+    assert_eq!(remove(&mut mac, "dir"), Status::DIRECTORY_NOT_EMPTY);
+    plain.delete(r"dir\._last");
+    assert_eq!(remove(&mut mac, "dir"), Status::SUCCESS);
+    assert_eq!(plain.get(r"dir\._gone"), Err(Status::OBJECT_PATH_NOT_FOUND));
+}
+
+#[test]
+fn an_empty_file_belongs_to_its_user() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    for name in ["f", "._f", "g", "._g"] {
+        plain.put(name, b"");
+    }
+    assert!(mac.streams("f").is_empty());
+    assert_eq!(mac.rename("f", "h"), Status::SUCCESS);
+    mac.delete("g");
+    assert_eq!(names(&server), ["._f", "._g"]);
+    // A file with a fork cannot take the name.
+    mac.put("h:AFP_Resource", b"fork");
+    assert_eq!(mac.rename("h", "g"), Status::OBJECT_NAME_INVALID);
+    assert_eq!(plain.get("._g"), Ok(Vec::new()));
+    // A crash may have left an empty file of the user's: the next fork is stored there.
+    mac.put("f:AFP_Resource", b"fork");
+    assert_eq!(plain.get("._f"), Ok(double(b"fork")));
+    // That of another user stays as it is.
+    let mut bob = Client::new(&server, "bob", "share");
+    bob.put("._i", b"");
+    mac.put("i", b"content");
+    let fork = mac.open("i:AFP_Resource");
+    assert_eq!(mac.write(fork, 0, b"fork"), Status::IO_DEVICE_ERROR);
+    mac.client.close(fork);
+    assert_eq!(bob.get("._i"), Ok(Vec::new()));
+}
+
+fn mode(server: &TestServer, name: &str) -> u32 {
+    let metadata = block_on(testing::volume::node(&server.volume, name).metadata(&SERVER));
+    metadata.expect("the server may query it").mode & 0o777
+}
+
+fn set_metadata(server: &TestServer, name: &str, set: SetMetadata) {
+    block_on(testing::volume::node(&server.volume, name).set_metadata(&SERVER, set)).expect("the server may set it");
+}
+
+fn list(entries: &[(Tag, u8)]) -> Vec<u8> {
+    PosixAcl::new(entries.iter().map(|&(tag, permissions)| Entry { tag, permissions }).collect()).encode()
+}
+
+#[test]
+fn nobody_gets_more_rights_than_on_the_file() {
+    let server = server();
+    let (mut alice, mut bob) = (Client::mac(&server, "alice", "mac"), Client::mac(&server, "bob", "mac"));
+    // The mask is no right of the owning group, and bob has fewer rights than others.
+    alice.put("f", b"content");
+    set_metadata(&server, "f", SetMetadata { mode: Some(0o664), ..Default::default() });
+    let classes = [(Tag::Owner, 6), (Tag::OwningGroup, 4), (Tag::Other, 4)];
+    let all = list(&[&classes[..], &[(Tag::User(1001), 0), (Tag::Mask, 6)]].concat());
+    set_attribute(&server, "f", ACCESS, &all);
+    alice.put("f:AFP_Resource", b"fork");
+    assert_eq!((attribute(&server, "._f", ACCESS), mode(&server, "._f")), (Some(all), 0o664));
+    // The file of another user: its owner and group keep their rights, and the writer's group has no more than them.
+    alice.put("h", b"content");
+    set_metadata(&server, "h", SetMetadata { mode: Some(0o626), ..Default::default() });
+    let fork = bob.create_with("h:AFP_Resource", 3, Disposition::OPEN_IF, 0, Vec::new()).expect("bob may write");
+    assert_eq!(bob.write(fork, 0, b"fork"), Status::SUCCESS);
+    bob.client.close(fork);
+    let named = [(Tag::User(1000), 6), (Tag::Group(1000), 2), (Tag::Mask, 6)];
+    let expected = list(&[&[(Tag::Owner, 6), (Tag::OwningGroup, 2), (Tag::Other, 6)][..], &named].concat());
+    assert_eq!(attribute(&server, "._h", ACCESS), Some(expected));
+}
+
+#[test]
+fn permissions_follow_those_of_the_file() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    mac.put("f:AFP_Resource", b"fork");
+    plain.put("text", b"content");
+    plain.put("._text", b"text");
+    let others = mode(&server, "._text");
+    for name in ["f", "text"] {
+        let file = mac.open(name);
+        let ace = Ace::deny(Sid::of(5, [88, 3, 0o600]), AccessMask::NONE, AceFlags::NONE);
+        let descriptor = SecurityDescriptor {
+            control: Control::SELF_RELATIVE | Control::DACL_PRESENT,
+            dacl: Acl::new(Acl::REVISION, vec![ace]),
+            ..SecurityDescriptor::default()
+        };
+        assert_eq!(mac.client.set_security(file, SecurityInformation::DACL, &descriptor), Status::SUCCESS);
+        mac.client.close(file);
+    }
+    assert_eq!((mode(&server, "f"), mode(&server, "._f")), (0o600, 0o600));
+    // Another file keeps its permissions.
+    assert_eq!((mode(&server, "text"), mode(&server, "._text")), (0o600, others));
 }
 
 #[test]

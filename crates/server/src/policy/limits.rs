@@ -397,6 +397,9 @@ pub(crate) const BUNDLES_LIMIT: usize = 1024;
 /// The most bytes of Finder info with extended attributes in an AppleDouble file that is converted.
 pub(crate) const LONGEST_CONVERTED: usize = 1 << 20;
 
+/// The most AppleDouble files without their files that are removed with a directory.
+pub(crate) const ORPHANS_LIMIT: usize = 4096;
+
 /// The most files that are remembered to have no Finder info, so that listings for Macs do not look for it again.
 pub(crate) const LISTED_WITHOUT_FINDER_INFO_LIMIT: usize = 65_536;
 

@@ -14,10 +14,11 @@ use bytes::Bytes;
 use proto::mac::apple_double::{self, AppleDouble, Entry, LONGEST_HEAD};
 use tokio::sync::Mutex;
 
+use super::double_rights;
 use crate::tree::Disk;
 use crate::vfs::{
-    Access, Case, Content, Create, Errno, Extent, FileId, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, Op,
-    Payload, ReadReply, ReadRequest, RelPath, RenameRequest, Replace, Result, SERVER, SetMetadata, SymlinkPolicy, Vfs,
+    Access, Case, Content, Create, Created, Errno, Extent, FileId, Kind, Lookup, LookupOptions, Metadata, NewFile,
+    Node, Op, Payload, ReadReply, ReadRequest, RelPath, RenameRequest, Replace, Result, SERVER, SymlinkPolicy, Vfs,
     read_into,
 };
 
@@ -188,7 +189,7 @@ impl Beside {
             return Ok(double);
         }
         let node = match self.node(BOTH).await.map_err(taken)? {
-            Some((empty, _)) => empty,
+            Some((empty, _)) => self.take(base, empty).await?,
             None => self.create(base).await?,
         };
         let bytes = apple_double::file();
@@ -197,18 +198,27 @@ impl Beside {
         Ok(Double { node, size: bytes.len() as u64, double })
     }
 
+    /// Makes an empty file the AppleDouble file, as after a crash. That of a third user stays as it is.
+    async fn take(&self, base: &Arc<dyn Node>, empty: Arc<dyn Node>) -> Result<Arc<dyn Node>> {
+        let own = empty.metadata(&self.op).await?;
+        if own.uid != self.op.uid && own.uid != base.metadata(&self.op).await?.uid {
+            return Err(Errno::IO);
+        }
+        double_rights::follow(&*self.vfs, &self.op, base, (&empty, own)).await?;
+        Ok(empty)
+    }
+
     async fn create(&self, base: &Arc<dyn Node>) -> Result<Arc<dyn Node>> {
         let path = path_of(&self.at.path()).ok_or(Errno::NAMETOOLONG)?;
-        let mode = base.metadata(&self.op).await?.mode & 0o777;
-        let created = self.vfs.create(&self.op, &path, NewFile::new(Create::File(BOTH), mode)).await?;
-        if created.metadata.mode & 0o777 != mode {
-            let set = SetMetadata { mode: Some(mode), ..SetMetadata::default() };
-            if let Err(errno) = created.node.set_metadata(&self.op, set).await {
-                tracing::debug!(?errno, %path, "cannot set the permissions of an AppleDouble file");
-            }
+        // Others get their rights when it is known which. An ACL of the directory gives them none with this mode.
+        let mode = base.metadata(&self.op).await?.mode & 0o700;
+        let Created { node, metadata, .. } =
+            self.vfs.create(&self.op, &path, NewFile::new(Create::File(BOTH), mode)).await?;
+        if let Err(errno) = double_rights::follow(&*self.vfs, &self.op, base, (&node, metadata)).await {
+            tracing::debug!(?errno, %path, "cannot set the permissions of an AppleDouble file");
         }
-        *self.opened.lock().await = Some(Opened { node: Arc::clone(&created.node), writes: true });
-        Ok(created.node)
+        *self.opened.lock().await = Some(Opened { node: Arc::clone(&node), writes: true });
+        Ok(node)
     }
 
     /// Writes all of `data` at `offset` of the fork, and fills a gap after the former end with zeros.
@@ -346,18 +356,23 @@ pub(super) async fn look_up(
 }
 
 /// Returns the AppleDouble file `path`. Whether it is one is verified as the server, because its user need not be able
-/// to read it, and learns nothing.
+/// to read it, and learns nothing. An empty file is not one, because a user may have created it.
 async fn existing(disk: &Disk, op: &Op, path: &RelPath) -> Result<Option<FileId>> {
     let found = match look_up(&*disk.vfs, op, path, disk.share.links()).await {
         Err(Errno::IO) => None,
         found => found?,
     };
-    let Some((node, metadata)) = found else { return Ok(None) };
-    let is_double = metadata.size == 0 || {
-        let node = node.open(&SERVER, READ).await?;
-        apple_double::has_signature(&head(&node, &SERVER).await?)
-    };
-    Ok(is_double.then_some(metadata.id))
+    let Some((node, metadata)) = found.filter(|(_, metadata)| metadata.size > 0) else { return Ok(None) };
+    let node = node.open(&SERVER, READ).await?;
+    Ok(apple_double::has_signature(&head(&node, &SERVER).await?).then_some(metadata.id))
+}
+
+/// Returns the AppleDouble file `path` if its header is valid, which is verified as the server.
+pub(crate) async fn whole(disk: &Disk, op: &Op, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
+    let found = look_up(&*disk.vfs, op, path, disk.share.links()).await?;
+    let Some((node, metadata)) = found.filter(|(_, metadata)| metadata.size > 0) else { return Ok(None) };
+    let head = head(&node.open(&SERVER, READ).await?, &SERVER).await?;
+    Ok(AppleDouble::decode(&head, metadata.size).is_ok().then_some((node, metadata)))
 }
 
 /// Whether the share stores resource forks in AppleDouble files.
@@ -386,6 +401,21 @@ pub(crate) async fn is_stuck(disk: &Disk, op: &Op, from: &RelPath, to: &RelPath)
             )
         }
         Err(_) => true,
+    }
+}
+
+/// Called after the permissions of the file at `path` were changed: those of its AppleDouble file follow, as far as the
+/// user may change them.
+pub(crate) async fn rights_changed(disk: &Disk, op: &Op, path: &RelPath, base: &Arc<dyn Node>) {
+    let Some(path) = path_of(path) else { return };
+    let followed = match whole(disk, op, &path).await {
+        Ok(Some((node, own))) => double_rights::follow(&*disk.vfs, op, base, (&node, own)).await,
+        Ok(None) | Err(Errno::EXIST) => return,
+        Err(errno) => Err(errno),
+    };
+    if let Err(errno) = followed {
+        tracing::debug!(share = disk.share.name, %path, ?errno, "an AppleDouble file keeps its permissions, although \
+                                                                those of its file have changed");
     }
 }
 

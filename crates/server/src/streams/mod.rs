@@ -3,8 +3,9 @@
 //!
 //! `layout` defines the extended attributes that store them, and `store` holds what does not fit in attributes.
 //! `stream` is an open stream, shared by all its handles. `node` implements [`Node`] for it, so that commands need no
-//! special cases. `mac` has the special streams of macOS, `beside` those in files of their own, `doubles` finds
-//! such files in a directory, and `convert` converts them. [`Streams`] lists the open streams of all files.
+//! special cases. `mac` has the special streams of macOS, `beside` those in files of their own, `double_rights` their
+//! permissions, `doubles` finds such files in a directory, and `convert` converts them. [`Streams`] lists the open
+//! streams of all files.
 //!
 //! Every open stream has its own [`FileId`], under which share modes, locks and oplocks are kept. It is that of the
 //! file with a number in `stream`, which is assigned when the stream is first opened. It is a number and not a hash of
@@ -12,6 +13,7 @@
 
 pub(crate) mod beside;
 pub(crate) mod convert;
+mod double_rights;
 pub(crate) mod doubles;
 pub(crate) mod layout;
 pub(crate) mod listed;
