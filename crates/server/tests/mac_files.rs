@@ -2,6 +2,7 @@
 //! `mac` has such files, `stream` has resource forks in streams, and `share` has no extensions and shows all files.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use proto::bytes::{Writer, utf16_bytes};
 use proto::dtyp::security_descriptor::Control;
@@ -29,7 +30,8 @@ use server::answer::block_on;
 use server::policy::recycle::Recycle;
 use server::policy::stream_layout::Layout;
 use server::policy::{MacPolicy, MacStreams, MetadataPlace, Policy, ResourcePlace, Share};
-use server::testing::{self, PASSWORD, TestClient, TestServer, status};
+use server::testing::{self, PASSWORD, TestClient, TestServer, TestServerBuilder, status};
+use server::vfs::faulty::{Fault, Faulty, Operation, Script};
 use server::vfs::memory::Options;
 use server::vfs::{
     Create, ListRequest, Lookup, LookupOptions, NewFile, RelPath, SERVER, SetMetadata, SetXattr, SymlinkPolicy,
@@ -39,26 +41,27 @@ const ALL: u32 = 0x001f_01ff;
 const FORK: &str = "user.DosStream.AFP_Resource:$DATA";
 
 fn server() -> TestServer {
+    builder().start()
+}
+
+fn builder() -> TestServerBuilder {
     let options = Options { mode: 0o777, lists: true, ..Options::default() };
-    TestServer::builder()
-        .volume_options(options)
-        .configure(|policy| {
-            policy.mac.offered = true;
-            policy.mac.copyfile = true;
-            for (name, resource) in [("mac", ResourcePlace::File), ("stream", ResourcePlace::Stream)] {
-                let mut share = Share::clone(&policy.shares["share"]);
-                share.name = name.to_owned();
-                share.mac = Some(Arc::new(MacPolicy::default()));
-                let layout = share.streams.take().unwrap_or_default();
-                let mac = MacStreams { metadata: MetadataPlace::Netatalk, resource };
-                share.streams = Some(Layout { mac: Some(mac), ..layout });
-                if resource == ResourcePlace::File {
-                    share.names.veto_files.push("._*".to_owned());
-                }
-                policy.shares.insert(name.into(), share.into());
+    TestServer::builder().volume_options(options).configure(|policy| {
+        policy.mac.offered = true;
+        policy.mac.copyfile = true;
+        for (name, resource) in [("mac", ResourcePlace::File), ("stream", ResourcePlace::Stream)] {
+            let mut share = Share::clone(&policy.shares["share"]);
+            share.name = name.to_owned();
+            share.mac = Some(Arc::new(MacPolicy::default()));
+            let layout = share.streams.take().unwrap_or_default();
+            let mac = MacStreams { metadata: MetadataPlace::Netatalk, resource };
+            share.streams = Some(Layout { mac: Some(mac), ..layout });
+            if resource == ResourcePlace::File {
+                share.names.veto_files.push("._*".to_owned());
             }
-        })
-        .start()
+            policy.shares.insert(name.into(), share.into());
+        }
+    })
 }
 
 /// A client of one share.
@@ -413,6 +416,42 @@ fn the_file_follows_its_file() {
     mac.delete("c");
     assert!(names(&server).is_empty());
     assert_eq!(mac.get("c"), Err(Status::OBJECT_NAME_NOT_FOUND));
+}
+
+#[test]
+fn a_file_that_belongs_to_none_is_set_aside() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    // Samba's file without a fork has nothing to lose.
+    plain.put("._new", &double(b""));
+    mac.put("a:AFP_Resource", b"of a");
+    assert_eq!(mac.rename("a", "new"), Status::SUCCESS);
+    assert_eq!(names(&server), ["._new"]);
+    mac.delete("new");
+    // A name with which one would belong to another file is not taken.
+    plain.put("new.orphan-2", b"content");
+    for number in 1..4 {
+        plain.put("._new", &double(&[number]));
+        mac.put("a:AFP_Resource", b"of a");
+        assert_eq!(mac.rename("a", "new"), Status::SUCCESS);
+        assert_eq!(mac.get("new:AFP_Resource"), Ok(b"of a".to_vec()));
+        mac.delete("new");
+    }
+    assert_eq!(names(&server), ["._new.orphan-1", "._new.orphan-3", "._new.orphan-4"]);
+    assert_eq!(plain.get("._new.orphan-1"), Ok(double(&[1])));
+    assert_eq!(plain.get("._new.orphan-3"), Ok(double(&[2])));
+    // Where no name is free, nothing is lost either: the forks stay under their names.
+    for number in 5..10 {
+        plain.put(&format!("._new.orphan-{number}"), &double(b"other"));
+    }
+    plain.put("._new", &double(b"former"));
+    mac.put("a:AFP_Resource", b"of a");
+    assert_eq!(mac.rename("a", "new"), Status::OBJECT_NAME_INVALID);
+    assert_eq!((plain.get("._a"), plain.get("._new")), (Ok(double(b"of a")), Ok(double(b"former"))));
+    // As in Samba, a file without a fork gets the one that is there.
+    mac.put("b", b"content");
+    assert_eq!(mac.rename("b", "new"), Status::SUCCESS);
+    assert_eq!(mac.get("new:AFP_Resource"), Ok(b"former".to_vec()));
 }
 
 #[test]
@@ -893,6 +932,68 @@ fn only_a_user_who_may_write_converts() {
         assert_eq!(plain.get("._f"), Ok(file.clone()), "{base:o} {double:o}");
     }
     assert_eq!(alice.get("f:AFP_AfpInfo"), Ok(AfpInfo::of(FINDER).encode().to_vec()));
+}
+
+/// Counts the calls that read files.
+#[derive(Default)]
+struct Reads(AtomicU64);
+
+impl Script for Reads {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        self.0.fetch_add(u64::from(operation == Operation::Read), Ordering::Relaxed);
+        Fault::default()
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_converted_is_read_once() {
+    let reads = Arc::new(Reads::default());
+    let script = Arc::clone(&reads);
+    let server = builder().wrap_volume(|volume| Faulty::new(volume, script)).start();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "stream"), Client::new(&server, "alice", "share"));
+    let slash = with_attributes(FINDER, &[TAGS, ("a/b", b"x")], b"fork");
+    let conflict = with_attributes(FINDER, &[TAGS, ("x", b"of macOS")], b"fork");
+    plain.put("conflict:x", b"newer");
+    for (name, file) in [("slash", &slash), ("conflict", &conflict), ("text", &b"text".to_vec())] {
+        plain.put(name, b"content");
+        plain.put(&format!("._{name}"), file);
+    }
+    let count = |mac: &mut Client, name: &str| {
+        server.advance_seconds(60);
+        let before = reads.0.load(Ordering::Relaxed);
+        mac.streams(name);
+        reads.0.load(Ordering::Relaxed) - before
+    };
+    for name in ["slash", "conflict", "text"] {
+        assert!(count(&mut mac, name) > 0, "{name}");
+        // The first attempt may have stored a stream.
+        count(&mut mac, name);
+        assert_eq!(count(&mut mac, name), 0, "{name}");
+    }
+    let before = reads.0.load(Ordering::Relaxed);
+    mac.listing("*");
+    assert_eq!(reads.0.load(Ordering::Relaxed), before);
+    // Every change counts: of the file beside, and of the file.
+    plain.put("._text", &with_attributes(FINDER, &[TAGS], b"fork"));
+    plain.delete("conflict:x");
+    for name in ["text", "conflict"] {
+        assert!(count(&mut mac, name) > 0, "{name}");
+        assert_eq!(mac.get(&format!("{name}:AFP_Resource")), Ok(b"fork".to_vec()));
+    }
+    // What a user may not convert is not read.
+    plain.put("other", b"content");
+    plain.put("._other", &with_attributes(FINDER, &[TAGS], b"fork"));
+    let mut bob = Client::mac(&server, "bob", "stream");
+    for (file, beside) in [(0o644, 0o666), (0o666, 0o644), (0o666, 0o622)] {
+        set_metadata(&server, "other", SetMetadata { mode: Some(file), ..Default::default() });
+        set_metadata(&server, "._other", SetMetadata { mode: Some(beside), ..Default::default() });
+        let before = reads.0.load(Ordering::Relaxed);
+        let opened = bob.create_with("other", 0x81, Disposition::OPEN, 0, Vec::new()).expect("it can be read");
+        bob.query(opened, Class::STREAM);
+        bob.client.close(opened);
+        assert_eq!(reads.0.load(Ordering::Relaxed), before, "{file:o} {beside:o}");
+    }
+    assert!(count(&mut mac, "other") > 0);
 }
 
 #[test]

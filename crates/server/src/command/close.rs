@@ -295,7 +295,7 @@ pub(super) async fn unlink(
     match recycle::discard(server, disk, &discarded).await? {
         Some(to) => {
             audit::deleted(disk, &doomed.path, None, Some(&to), Status::SUCCESS);
-            if let Some(moved) = beside::moved(disk, &doomed.op, &doomed.path, &to, true).await {
+            for moved in beside::moved(disk, &doomed.op, &doomed.path, &to, true).await {
                 server.changed(disk, &moved.from, Change::removed(Kind::File));
                 server.changed(disk, &moved.to, Change::added(Kind::File));
             }

@@ -25,7 +25,7 @@ pub(crate) async fn convert(
     if !convert::is_on(disk) || !matches!(metadata.kind, Kind::File | Kind::Directory) {
         return false;
     }
-    let Some(file) = convert::find(disk, path).await else { return false };
+    let Some(found) = convert::find(streams, disk, path, metadata).await else { return false };
     let shown = attributes::file_attributes(disk, path.name(), metadata);
     let is_readonly = shown.contains(FileAttributes::READONLY) && metadata.kind == Kind::File;
     let wanted = AccessMask::FILE_WRITE_DATA | AccessMask::FILE_WRITE_EA;
@@ -35,9 +35,11 @@ pub(crate) async fn convert(
     if !may_write || (disk.share_rights & wanted) != wanted {
         return false;
     }
+    let Some(file) = convert::read(streams, disk, &found).await else { return false };
     match convert::convert(streams, disk, &Base { node, metadata }, file).await {
         Ok(_) => true,
         Err(errno) => {
+            convert::failed(streams, disk, &found, errno);
             tracing::debug!(share = disk.share.name, %path, ?errno, "the AppleDouble file of a file is not converted, \
                                                                     because it has something that is not \
                                                                     understood, or streams of the file have other \

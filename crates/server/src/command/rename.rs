@@ -136,7 +136,9 @@ async fn rename(
     if itself && target.path == from {
         return Ok(Attempt::Done);
     }
-    if beside::is_stuck(disk, &file.op, &from, &target.path).await {
+    let replaces = target.existing.is_some() && !itself;
+    let has_files_beside = beside::are_used(disk);
+    if has_files_beside && Box::pin(beside::is_stuck(disk, &file.op, &from, &target.path, replaces)).await {
         return Err(Error::because(
             Status::OBJECT_NAME_INVALID,
             "the file's AppleDouble file cannot follow to that name",
@@ -149,7 +151,6 @@ async fn rename(
         },
         None => None,
     };
-    let replaces = target.existing.is_some() && !itself;
     access::may_name(disk, file.kind == Kind::Directory, Some(&from), &target.path, replaces).await?;
     let renaming = RenameRequest::new(&from, file.file, &target.path).replacing(target.replace());
     match disk.vfs.rename(&file.op, renaming).await {
@@ -161,13 +162,14 @@ async fn rename(
     }
     replaced(request, disk, &target).await;
     files.renamed(file.file, disk.volume, &from, &target.path, file.kind);
-    let replaced = target.existing.is_some() && !itself;
-    if let Some(Moved { id, from, to }) = beside::moved(disk, &file.op, &from, &target.path, replaced).await {
-        files.renamed(id, disk.volume, &from, &to, Kind::File);
-        request.connection.server.name_changed(disk, &from, &to, Kind::File, false);
+    if has_files_beside {
+        for Moved { id, from, to } in Box::pin(beside::moved(disk, &file.op, &from, &target.path, replaces)).await {
+            files.renamed(id, disk.volume, &from, &to, Kind::File);
+            request.connection.server.name_changed(disk, &from, &to, Kind::File, false);
+        }
     }
     drop(replacement);
-    request.connection.server.name_changed(disk, &from, &target.path, file.kind, replaced);
+    request.connection.server.name_changed(disk, &from, &target.path, file.kind, replaces);
     if file.kind == Kind::File {
         // A rename sets ARCHIVE and may restore the creation time of a file that had the name ([MS-FSA] 2.1.5.15.12).
         file.unreported.add(CompletionFilter::ATTRIBUTES | CompletionFilter::CREATION);

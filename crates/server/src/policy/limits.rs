@@ -407,6 +407,9 @@ pub(crate) const LISTED_WITHOUT_FINDER_INFO_LIMIT: usize = 65_536;
 /// files are looked up. In a larger directory, that of each entry is.
 pub(crate) const NAMES_OF_DOUBLES_LIMIT: usize = 131_072;
 
+/// The most AppleDouble files that are remembered not to be convertible, so that they are not read again.
+pub(crate) const UNCONVERTED_LIMIT: usize = 16_384;
+
 /// File descriptors for the program itself: the log, the control socket, state, accounts, and directories that are kept
 /// open.
 const OWN_DESCRIPTORS: usize = 1024;

@@ -27,6 +27,8 @@ pub(crate) const PREFIX: &[u8] = b"._";
 
 const READ: Access = Access { read: true, write: false };
 const BOTH: Access = Access { read: true, write: true };
+/// The number of AppleDouble files that belong to no file that can be set aside for one name.
+const SET_ASIDE: u32 = 9;
 /// The number of bytes copied at once.
 const COPY: usize = 1 << 20;
 
@@ -381,27 +383,59 @@ pub(crate) fn are_used(disk: &Disk) -> bool {
 }
 
 /// Whether the file `from` has an AppleDouble file that could not follow it to the name `to`, because that is too long,
-/// or because something else has its name there.
-pub(crate) async fn is_stuck(disk: &Disk, op: &Op, from: &RelPath, to: &RelPath) -> bool {
+/// or because something else has its name there. If `replaces` is set, a file that has the name `to` is replaced.
+pub(crate) async fn is_stuck(disk: &Disk, op: &Op, from: &RelPath, to: &RelPath, replaces: bool) -> bool {
     if !are_used(disk) {
         return false;
     }
     let Some(path) = path_of(from) else { return false };
-    if matches!(existing(disk, op, &path).await, Ok(None)) {
-        return false;
-    }
+    let own = match existing(disk, op, &path).await {
+        Ok(None) => return false,
+        own => own.ok().flatten(),
+    };
     let Some(new) = path_of(to) else { return true };
     match existing(disk, op, &new).await {
-        Ok(Some(_)) => false,
-        Ok(None) => {
-            let links = disk.share.links().to_last();
-            !matches!(
-                disk.vfs.lookup(op, &new, LookupOptions::exact(links)).await,
-                Ok(Lookup::Missing { .. } | Lookup::NoParent)
-            )
-        }
+        Ok(other) if other.is_some() && (replaces || other == own) => false,
+        Ok(Some(_)) => !is_without_content(disk, op, &new).await && aside(disk, op, to).await.is_none(),
+        Ok(None) => !is_free(disk, op, &new).await,
         Err(_) => true,
     }
+}
+
+async fn is_free(disk: &Disk, op: &Op, path: &RelPath) -> bool {
+    let options = LookupOptions::exact(disk.share.links().to_last());
+    matches!(disk.vfs.lookup(op, path, options).await, Ok(Lookup::Missing { .. } | Lookup::NoParent))
+}
+
+/// Whether the file is that of Samba and Netatalk for a file without Finder info and resource fork.
+async fn is_without_content(disk: &Disk, op: &Op, path: &RelPath) -> bool {
+    let content = async {
+        let Some((node, metadata)) = look_up(&*disk.vfs, op, path, disk.share.links()).await? else {
+            return Err(Errno::NOENT);
+        };
+        if metadata.size != apple_double::FILE_SIZE as u64 {
+            return Err(Errno::FBIG);
+        }
+        let node = node.open(&SERVER, READ).await?;
+        let (mut bytes, count) = read_into(&node, &SERVER, 0, vec![0; apple_double::FILE_SIZE], 0).await;
+        bytes.truncate(count?);
+        Ok(bytes)
+    };
+    content.await.is_ok_and(|content| content == apple_double::file())
+}
+
+/// Returns a free name beside `path` for an AppleDouble file that belongs to no file, so that it does not become that
+/// of `path`.
+async fn aside(disk: &Disk, op: &Op, path: &RelPath) -> Option<RelPath> {
+    let (name, directory) = (path.name()?, path.parent()?);
+    for number in 1..=SET_ASIDE {
+        let base = directory.join(&[name, format!(".orphan-{number}").as_bytes()].concat())?;
+        let free = path_of(&base)?;
+        if is_free(disk, op, &base).await && is_free(disk, op, &free).await {
+            return Some(free);
+        }
+    }
+    None
 }
 
 /// Called after the permissions of the file at `path` were changed: those of its AppleDouble file follow, as far as the
@@ -448,36 +482,41 @@ pub(crate) struct Moved {
 }
 
 /// Called after a file or directory was renamed: its AppleDouble file follows, as the user. One of a file that had the
-/// new name is replaced or, if `replaced` is set, removed.
-pub(crate) async fn moved(disk: &Disk, op: &Op, from: &RelPath, to: &RelPath, replaced: bool) -> Option<Moved> {
-    if !are_used(disk) {
-        return None;
-    }
-    let (old, new) = path_of(from).zip(path_of(to))?;
+/// new name is replaced or, if `replaced` is set, removed. One that belonged to no file is set aside. Returns what has
+/// moved, in this order.
+pub(crate) async fn moved(disk: &Disk, op: &Op, from: &RelPath, to: &RelPath, replaced: bool) -> Vec<Moved> {
+    let mut all = Vec::new();
+    let Some((old, new)) = path_of(from).zip(path_of(to)).filter(|_| are_used(disk)) else { return all };
     let id = match existing(disk, op, &old).await {
         Ok(Some(id)) => id,
         Ok(None) => {
             if replaced {
                 removed(disk, op, to).await;
             }
-            return None;
+            return all;
         }
         Err(errno) => {
             warn(disk, &old, errno);
-            return None;
+            return all;
         }
     };
-    let replace = match existing(disk, op, &new).await {
-        Ok(Some(other)) if other != id => Replace::File(other),
-        _ => Replace::Nothing,
-    };
-    match disk.vfs.rename(op, RenameRequest::new(&old, id, &new).replacing(replace)).await {
-        Ok(()) => Some(Moved { id, from: old, to: new }),
-        Err(errno) => {
-            warn(disk, &old, errno);
-            None
+    let mut replace = Replace::Nothing;
+    if let Some(other) = existing(disk, op, &new).await.ok().flatten().filter(|other| *other != id) {
+        if replaced || is_without_content(disk, op, &new).await {
+            replace = Replace::File(other);
+        } else if let Some(free) = aside(disk, op, to).await
+            && disk.vfs.rename(op, RenameRequest::new(&new, other, &free)).await.is_ok()
+        {
+            tracing::info!(share = disk.share.name, path = %new, new = %free, "an AppleDouble file that belonged to \
+                                                                             no file is set aside");
+            all.push(Moved { id: other, from: new.clone(), to: free });
         }
     }
+    match disk.vfs.rename(op, RenameRequest::new(&old, id, &new).replacing(replace)).await {
+        Ok(()) => all.push(Moved { id, from: old, to: new }),
+        Err(errno) => warn(disk, &old, errno),
+    }
+    all
 }
 
 fn warn(disk: &Disk, path: &RelPath, errno: Errno) {

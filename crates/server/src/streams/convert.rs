@@ -17,15 +17,18 @@ use proto::mac::{AFP_INFO, AFP_RESOURCE};
 use super::Streams;
 use super::beside;
 use super::listed::Listed;
+use super::remembered::is_settled;
 use crate::policy::limits::LONGEST_CONVERTED;
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
-use crate::vfs::{Access, Entry, Errno, Extent, FileId, Kind, Metadata, Node, RelPath, Result, read_into};
+use crate::vfs::{Access, Entry, Errno, Extent, FileId, Kind, Metadata, Node, RelPath, Result, Time, read_into};
 
 /// The number of bytes of a resource fork that are copied at once.
 const STEP: usize = 1 << 20;
 const BOTH: Access = Access { read: true, write: true };
 const READ: Access = Access { read: true, write: false };
+/// The bits of [`Node::permissions`] for both.
+const READ_AND_WRITE: u32 = 6;
 
 /// A file whose AppleDouble file may have to be converted.
 pub(crate) struct Base<'a> {
@@ -66,20 +69,63 @@ pub(crate) fn is_on(disk: &Disk) -> bool {
     converts && disk.share.streams.is_some() && !disk.read_only && disk.snapshot.is_none()
 }
 
-/// Returns the AppleDouble file of the file at `path`, if it has to be converted and the user may write to it.
-pub(crate) async fn find(disk: &Disk, path: &RelPath) -> Option<Convertible> {
+/// A file that may be an AppleDouble file to be converted.
+pub(crate) struct Candidate {
+    node: Arc<dyn Node>,
+    metadata: Metadata,
+    path: RelPath,
+    /// Its state and that of its file, if every later change gets another one.
+    state: Option<State>,
+}
+
+/// The change times of an AppleDouble file and its file, and the file.
+pub(super) type State = (Time, Time, FileId);
+
+impl Candidate {
+    /// Called if a request would have the same outcome again: the file is not read before it or its file has changed.
+    fn note(&self, streams: &Streams, disk: &Disk) {
+        if let (Some(state), Some(layout)) = (self.state, &disk.share.streams) {
+            streams.unconverted.note(self.metadata.id, streams.unconverted.layout(layout), state);
+        }
+    }
+}
+
+/// Returns the AppleDouble file of the file at `path`, whose metadata is `base`, unless it is known that it cannot be
+/// converted or need not be. It is not read.
+pub(crate) async fn find(streams: &Streams, disk: &Disk, path: &RelPath, base: &Metadata) -> Option<Candidate> {
     let path = beside::path_of(path)?;
     let (node, metadata) = beside::look_up(&*disk.vfs, &disk.op, &path, disk.share.links()).await.ok()??;
-    let reader = node.open(&disk.op, READ).await.ok()?;
-    let head = beside::head(&reader, &disk.op).await.ok()?;
-    let double = AppleDouble::decode(&head, metadata.size).ok()?;
-    let finder = double.entry(id::FINDER_INFO).filter(|entry| entry.length >= 32)?;
-    let has_fork = double.entry(id::RESOURCE_FORK).is_some_and(|fork| fork.length > 0);
-    // A fork stays in the file where the share stores forks there.
-    if finder.length == 32 && (beside::are_used(disk) || !has_fork) {
+    let state = (metadata.stamped, base.stamped, base.id);
+    let unconverted = &streams.unconverted;
+    if unconverted.has(metadata.id, unconverted.layout(disk.share.streams.as_ref()?), &state) {
         return None;
     }
+    let is_settled = is_settled(disk, &metadata) && is_settled(disk, base);
+    Some(Candidate { node, metadata, path, state: is_settled.then_some(state) })
+}
+
+/// Returns the AppleDouble file, if it has to be converted and the user may write to it.
+pub(crate) async fn read(streams: &Streams, disk: &Disk, candidate: &Candidate) -> Option<Convertible> {
+    let Candidate { node, metadata, path, .. } = candidate;
+    if node.permissions(&disk.op).await.ok()? & READ_AND_WRITE != READ_AND_WRITE {
+        return None;
+    }
+    let reader = node.open(&disk.op, READ).await.ok()?;
+    let head = beside::head(&reader, &disk.op).await.ok()?;
+    let Ok(double) = AppleDouble::decode(&head, metadata.size) else {
+        candidate.note(streams, disk);
+        return None;
+    };
+    let has_fork = double.entry(id::RESOURCE_FORK).is_some_and(|fork| fork.length > 0);
+    // A fork stays in the file where the share stores forks there.
+    let has_more = |length| length > 32 || !beside::are_used(disk) && has_fork;
+    let finder = double.entry(id::FINDER_INFO).filter(|entry| entry.length >= 32 && has_more(entry.length));
+    let Some(finder) = finder else {
+        candidate.note(streams, disk);
+        return None;
+    };
     if !double.is_of_macos(metadata.size) || finder.offset + finder.length > LONGEST_CONVERTED {
+        candidate.note(streams, disk);
         tracing::debug!(share = disk.share.name, %path, "an AppleDouble file is not converted, because it has \
                                                         more than is understood");
         return None;
@@ -89,7 +135,14 @@ pub(crate) async fn find(disk: &Disk, path: &RelPath) -> Option<Convertible> {
     bytes.truncate(count.ok()?);
     // The header may have changed meanwhile.
     let again = AppleDouble::decode(&bytes, metadata.size).ok()?;
-    (again == double).then_some(Convertible { node, id: metadata.id, path, double, bytes })
+    (again == double).then(|| Convertible { node, id: metadata.id, path: path.clone(), double, bytes })
+}
+
+/// Called after a conversion has failed with `errno`. It is not tried again as long as it would fail again.
+pub(crate) fn failed(streams: &Streams, disk: &Disk, candidate: &Candidate, errno: Errno) {
+    if matches!(errno, Errno::INVAL | Errno::EXIST | Errno::NAMETOOLONG) {
+        candidate.note(streams, disk);
+    }
 }
 
 /// Converts an AppleDouble file. Returns the path of one that was removed.
@@ -172,6 +225,9 @@ async fn add(streams: &Streams, disk: &Disk, base: &Base<'_>, name: &str, conten
         let beginning = content.get(..known).ok_or(Errno::EXIST)?;
         if stream.content(base.node, &disk.op, 0, known).await? != beginning {
             return Err(Errno::EXIST);
+        }
+        if known == content.len() {
+            return stream.flush(base.node, &disk.op).await;
         }
     } else {
         stream.create(base.node, &disk.op, false).await?;

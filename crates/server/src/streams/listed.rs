@@ -5,22 +5,20 @@
 //! may list the names of attributes.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use proto::mac::afp_info::FinderInfo;
 use proto::mac::{AFP_INFO, AFP_RESOURCE};
 
 use super::beside::{self, Beside};
 use super::doubles::Doubles;
 use super::mac::{self, NETATALK};
-use super::{Owner, Streams, layout, owner};
+use super::remembered::is_settled;
+use super::{Streams, layout};
 use crate::links;
-use crate::policy::limits::LISTED_WITHOUT_FINDER_INFO_LIMIT;
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
-use crate::vfs::{Case, Entry, EntryXattr, Errno, Kind, Lookup, Metadata, Node, Op, RelPath, Time, XattrFilter};
+use crate::vfs::{Case, Entry, EntryXattr, Errno, Kind, Lookup, Metadata, Node, Op, RelPath, XattrFilter};
 use crate::yielding::Work;
 
 /// The cost of an entry that shows something ([`Work::spend`]). Its resource fork may be in the store.
@@ -45,35 +43,6 @@ pub(crate) struct Directory<'a> {
     pub(crate) doubles: &'a Doubles,
 }
 
-/// Files that had neither at their last change, by the share's layout. They are in two generations: when the newer one
-/// is full, it becomes the older one.
-#[derive(Default)]
-pub(super) struct Without {
-    hasher: RandomState,
-    generations: Mutex<[HashMap<(Owner, u64), Time>; 2]>,
-}
-
-impl Without {
-    /// Returns the part of the key for a layout. A client cannot choose a layout, so hashes do not collide.
-    fn layout(&self, layout: &Layout) -> u64 {
-        self.hasher.hash_one(layout)
-    }
-
-    fn has(&self, metadata: &Metadata, layout: u64) -> bool {
-        let key = (owner(metadata.id), layout);
-        self.generations.lock().iter().any(|known| known.get(&key) == Some(&metadata.stamped))
-    }
-
-    fn note(&self, metadata: &Metadata, layout: u64) {
-        let mut generations = self.generations.lock();
-        if generations[0].len() >= LISTED_WITHOUT_FINDER_INFO_LIMIT / 2 {
-            generations.swap(0, 1);
-            generations[0].clear();
-        }
-        generations[0].insert((owner(metadata.id), layout), metadata.stamped);
-    }
-}
-
 impl Streams {
     /// Returns what the `entries` of a directory show, by their names. Entries that show nothing are omitted.
     pub(crate) async fn listed<'a>(
@@ -91,7 +60,10 @@ impl Streams {
         let key = self.without.layout(layout);
         let may_have = |entry: &&Entry| {
             let is_kind = |metadata: &Metadata| matches!(metadata.kind, Kind::File | Kind::Directory);
-            entry.metadata.as_ref().is_some_and(|metadata| is_kind(metadata) && !self.without.has(metadata, key))
+            entry
+                .metadata
+                .as_ref()
+                .is_some_and(|metadata| is_kind(metadata) && !self.without.has(metadata.id, key, &metadata.stamped))
                 && !matches!(&*entry.name, b"." | b"..")
         };
         let asked: Vec<&Entry> = entries.into_iter().filter(may_have).collect();
@@ -99,10 +71,7 @@ impl Streams {
             return all;
         }
         // Whether a later change gets another time is known only before the attributes are read.
-        let settled = |metadata: &Metadata| {
-            let granularity = disk.vfs.capabilities().changes.granularity(metadata.stamped);
-            disk.descriptors.is_settled(metadata, granularity)
-        };
+        let settled = |metadata| is_settled(disk, metadata);
         let settled: Vec<bool> = asked.iter().map(|entry| entry.metadata.as_ref().is_some_and(settled)).collect();
         let names = asked.iter().map(|entry| entry.name.clone()).collect();
         let wanted: XattrFilter = {
@@ -124,7 +93,7 @@ impl Streams {
                 listed.finder = shown.finder;
                 listed.fork = if listed.fork > 0 { listed.fork } else { shown.fork };
             } else if settled {
-                self.without.note(metadata, key);
+                self.without.note(metadata.id, key, metadata.stamped);
             }
         }
         all

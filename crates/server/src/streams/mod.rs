@@ -4,8 +4,8 @@
 //! `layout` defines the extended attributes that store them, and `store` holds what does not fit in attributes.
 //! `stream` is an open stream, shared by all its handles. `node` implements [`Node`] for it, so that commands need no
 //! special cases. `mac` has the special streams of macOS, `beside` those in files of their own, `double_rights` their
-//! permissions, `doubles` finds such files in a directory, and `convert` converts them. [`Streams`] lists the open
-//! streams of all files.
+//! permissions, `doubles` finds such files in a directory, and `convert` converts them. `remembered` knows which files
+//! have nothing of that. [`Streams`] lists the open streams of all files.
 //!
 //! Every open stream has its own [`FileId`], under which share modes, locks and oplocks are kept. It is that of the
 //! file with a number in `stream`, which is assigned when the stream is first opened. It is a number and not a hash of
@@ -20,6 +20,7 @@ pub(crate) mod listed;
 pub(crate) mod mac;
 mod mark;
 mod node;
+mod remembered;
 pub(crate) mod store;
 mod stream;
 #[cfg(test)]
@@ -35,15 +36,17 @@ use self::beside::{Beside, Located};
 use self::layout::Stored;
 use self::mac::Role;
 pub(crate) use self::node::{StreamNode, of};
+use self::remembered::Remembered;
 use self::store::Store;
 use self::stream::Shared;
 pub(crate) use self::stream::{Stream, Target};
 use crate::environment::Environment;
 use crate::name::fold_key;
 use crate::policy::Share;
+use crate::policy::limits::{LISTED_WITHOUT_FINDER_INFO_LIMIT, UNCONVERTED_LIMIT};
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
-use crate::vfs::{FileId, Kind, Metadata, Node, Op, RelPath, Removed, Result, Vfs};
+use crate::vfs::{FileId, Kind, Metadata, Node, Op, RelPath, Removed, Result, Time, Vfs};
 
 /// The file of a stream: device and inode.
 type Owner = (u64, u64);
@@ -57,7 +60,10 @@ pub(crate) struct Streams {
     environment: Arc<dyn Environment>,
     open: Arc<Open>,
     stores: Mutex<HashMap<u64, Arc<Store>>>,
-    without: listed::Without,
+    /// Files that listings have found without Finder info and resource fork.
+    without: Remembered<Time>,
+    /// AppleDouble files that cannot be converted, or need not be.
+    unconverted: Remembered<convert::State>,
 }
 
 /// The open streams by file.
@@ -82,7 +88,13 @@ impl Open {
 
 impl Streams {
     pub(crate) fn new(environment: Arc<dyn Environment>) -> Streams {
-        Streams { environment, open: Arc::default(), stores: Mutex::default(), without: Default::default() }
+        Streams {
+            environment,
+            open: Arc::default(),
+            stores: Mutex::default(),
+            without: Remembered::new(LISTED_WITHOUT_FINDER_INFO_LIMIT),
+            unconverted: Remembered::new(UNCONVERTED_LIMIT),
+        }
     }
 
     /// Returns the stream `name` of `file`, which need not exist. All handles that are open at the same time share its
