@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
@@ -13,12 +13,13 @@ use crate::cases::people::output;
 use crate::cases::twins::{Twin, Twins};
 use crate::fixture::Fixture;
 use crate::suite::Case;
-use test_environment::ALICE;
+use test_environment::{ALICE, BOB, CAROL};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("mac.files_by_turns", by_turns).needs_root().frevo_only(),
     Case::new("mac.files_are_stored_alike", stored_alike).needs_root().frevo_only(),
     Case::new("mac.files_of_macos", of_macos).needs_root().frevo_only(),
+    Case::new("mac.files_have_the_same_rights", same_rights).needs_root().frevo_only(),
 ];
 
 /// The values of `fruit:metadata` and `fruit:resource` with which shares are named.
@@ -94,6 +95,38 @@ fn stored_alike(fixture: &mut Fixture) -> Result<()> {
             bail!("{share} after {action}, {name}: Samba has\n{samba:?}\nFrevo has\n{frevo:?}");
         }
     }
+    Ok(())
+}
+
+/// A new AppleDouble file has the permissions of its file, and not those that the directory's default ACL gives.
+fn same_rights(fixture: &mut Fixture) -> Result<()> {
+    let fixture = &*fixture;
+    let tree = fixture.environment.make_dir("data/mac-rights", &ALICE, 0o777)?;
+    let twins = start(fixture, "mac-rights", [&tree, &tree])?;
+    let directory = tree.join("netatalk-file");
+    let [reader, writer] = [BOB.id, CAROL.id];
+    acl(&["-d", "-m", &format!("u:{reader}:rw,u:{writer}:rw,m::rw")], &directory)?;
+    // The mask is `rw`, the owning group may read, and one user may do nothing.
+    let lists = [("plain", format!("u::rw,g::r,m::rw,o::r,u:{reader}:-")), ("ü€", "u::rw,g::-,o::-".to_owned())];
+    for (name, list) in &lists {
+        let path = directory.join(name);
+        fs::write(&path, b"")?;
+        chown(&path, Some(ALICE.id), Some(ALICE.id))?;
+        acl(&["--set", list], &path)?;
+    }
+    twins.script(fixture, Twin::Frevo, "mac_files.py", &["netatalk-file", "write", ""])?;
+    for (name, _) in &lists {
+        let [file, double] = [(*name).to_owned(), format!("._{name}")]
+            .map(|name| output(Command::new("getfacl").args(["-c", "-n", "-p", "--"]).arg(directory.join(name))));
+        let (file, double) = (file?, double?);
+        ensure!(file == double, "{name} has\n{file}\n._{name} has\n{double}");
+    }
+    Ok(())
+}
+
+fn acl(options: &[&str], path: &Path) -> Result<()> {
+    let said = output(Command::new("setfacl").args(options).arg("--").arg(path))?;
+    ensure!(said.is_empty(), "setfacl: {said}");
     Ok(())
 }
 
