@@ -168,11 +168,22 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     measure(options, &dir, &experiments)
 }
 
-/// Creates a network namespace with the given congestion control for everything that is started from now on.
+/// Creates a network namespace with the given congestion control on its loopback interface, for everything that is
+/// started from now on. The routes have it, because Linux refuses a default in a namespace that
+/// `net.ipv4.tcp_allowed_congestion_control` of the host does not allow.
 fn own_network_with(congestion_control: &str) -> Result<()> {
     ensure!(own_network().context("cannot use the loopback interface")?, "cannot create a network namespace");
-    std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", congestion_control)
-        .with_context(|| format!("--congestion-control {congestion_control}: the kernel does not have it"))
+    for addresses in ["127.0.0.0/8", "127.0.0.1"] {
+        let mut ip = Command::new("ip");
+        ip.args(["route", "replace", "local", addresses, "dev", "lo", "table", "local"]);
+        ip.args(["congctl", congestion_control]);
+        ensure!(
+            ip.status().context("cannot start ip")?.success(),
+            "--congestion-control {congestion_control}: cannot be set; \
+             /proc/sys/net/ipv4/tcp_available_congestion_control lists what this kernel has"
+        );
+    }
+    Ok(())
 }
 
 /// Creates the study's file system. It has inodes of 512 bytes, so that short ACLs are stored in them and longer ones
