@@ -27,14 +27,14 @@ use proto::smb2::{FileId, SecurityInformation};
 use proto::status::Status;
 use server::acl::model::posix_acl::{ACCESS, Entry, PosixAcl, Tag};
 use server::answer::block_on;
-use server::policy::recycle::Recycle;
 use server::policy::stream_layout::Layout;
 use server::policy::{MacPolicy, MacStreams, MetadataPlace, Policy, ResourcePlace, Share};
 use server::testing::{self, PASSWORD, TestClient, TestServer, TestServerBuilder, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
 use server::vfs::memory::Options;
 use server::vfs::{
-    Create, ListRequest, Lookup, LookupOptions, NewFile, RelPath, SERVER, SetMetadata, SetXattr, SymlinkPolicy,
+    Create, ListRequest, Lookup, LookupOptions, Metadata, NewFile, RelPath, RenameRequest, Replace, SERVER,
+    SetMetadata, SetXattr, SymlinkPolicy,
 };
 
 const ALL: u32 = 0x001f_01ff;
@@ -584,119 +584,18 @@ fn the_rights_of_the_user_decide() {
     assert_eq!(alice.get("f:AFP_Resource"), Ok(b"fork".to_vec()));
 }
 
-/// Makes a directory that has only hidden files, written by alice: an AppleDouble file without its file, one that
-/// belongs to it, and what `add` adds.
-fn with_orphans(server: &TestServer, add: impl FnOnce(&mut Client)) -> (Client, Client) {
-    let (mut mac, mut plain) = (Client::mac(server, "alice", "mac"), Client::new(server, "alice", "share"));
+#[test]
+fn files_that_belong_to_none_keep_their_directory() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
     let made = mac.create_with("dir", ALL, Disposition::CREATE, 1, Vec::new()).expect("it can be created");
-    mac.client.close(made);
     plain.put(r"dir\._gone", &double(b"fork"));
-    plain.put(r"dir\._._gone", &of_macos(b""));
-    add(&mut plain);
-    (mac, plain)
-}
-
-/// Asks for the deletion of a directory and closes it.
-fn remove(client: &mut Client, name: &str) -> Status {
-    let directory = client.create_with(name, 0x0001_0081, Disposition::OPEN, 1, Vec::new()).expect("it can be opened");
-    let asked = client.set(directory, Class::DISPOSITION, &[1]);
-    client.client.close(directory);
-    asked
-}
-
-#[test]
-fn a_directory_goes_with_files_that_belong_to_none() {
-    let start = server;
-    for by_option in [false, true] {
-        let server = start();
-        let (mut mac, mut plain) = with_orphans(&server, |_| {});
-        match by_option {
-            true => mac.delete("dir"),
-            false => assert_eq!(remove(&mut mac, "dir"), Status::SUCCESS),
-        }
-        assert_eq!(plain.get(r"dir\._gone"), Err(Status::OBJECT_PATH_NOT_FOUND), "{by_option}");
-    }
-    // The recycle bin gets the files.
-    let server = start();
-    let mut policy = Policy::clone(&server.policy());
-    let share = policy.shares.get_mut("mac").map(Arc::make_mut).expect("it is there");
-    share.recycle = Some(Arc::new(Recycle::default()));
-    server.reload(policy);
-    let (mut mac, mut plain) = with_orphans(&server, |_| {});
-    assert_eq!(remove(&mut mac, "dir"), Status::SUCCESS);
-    assert_eq!(plain.get(r"dir\._gone"), Err(Status::OBJECT_PATH_NOT_FOUND));
-    assert_eq!(plain.get(r".recycle\._gone"), Ok(double(b"fork")));
-    assert_eq!(plain.get(r".recycle\._._gone"), Ok(of_macos(b"")));
-    // Clients that see the files delete them themselves.
-    let server = start();
-    let (_, mut plain) = with_orphans(&server, |_| {});
-    assert_eq!(remove(&mut plain, "dir"), Status::DIRECTORY_NOT_EMPTY);
-    plain.delete("dir");
+    assert_eq!(mac.set(made, Class::DISPOSITION, &[1]), Status::DIRECTORY_NOT_EMPTY);
+    mac.client.close(made);
+    mac.delete("dir");
     assert_eq!(plain.get(r"dir\._gone"), Ok(double(b"fork")));
-}
-
-#[test]
-fn a_directory_with_other_files_stays_whole() {
-    type Add = fn(&mut Client);
-    let others: [(&str, Add); 4] = [
-        ("file", |plain| plain.put(r"dir\gone", b"")),
-        ("text", |plain| plain.put(r"dir\._text", b"text")),
-        ("empty", |plain| plain.put(r"dir\._empty", b"")),
-        ("cut", |plain| plain.put(r"dir\._cut", &double(b"fork")[..84])),
-    ];
-    for (what, add) in others {
-        let server = server();
-        let (mut mac, mut plain) = with_orphans(&server, add);
-        assert_eq!(remove(&mut mac, "dir"), Status::DIRECTORY_NOT_EMPTY, "{what}");
-        mac.delete("dir");
-        assert_eq!(plain.get(r"dir\._gone"), Ok(double(b"fork")), "{what}");
-        assert_eq!(plain.get(r"dir\._._gone"), Ok(of_macos(b"")), "{what}");
-    }
-    // One that another client has open.
-    let server = server();
-    let (mut mac, mut plain) = with_orphans(&server, |_| {});
-    let open = plain.open(r"dir\._gone");
-    assert_eq!(remove(&mut mac, "dir"), Status::DIRECTORY_NOT_EMPTY);
-    plain.client.close(open);
-    assert_eq!(remove(&mut mac, "dir"), Status::SUCCESS);
-}
-
-#[test]
-fn a_directory_goes_only_with_files_that_its_user_may_delete() {
-    let server = server();
-    let (_, mut plain) = with_orphans(&server, |_| {});
-    let set = |name: &str, mode: u32| {
-        let node = testing::volume::node(&server.volume, name);
-        let set = SetMetadata { mode: Some(mode), ..Default::default() };
-        block_on(node.set_metadata(&SERVER, set)).expect("the server may set it");
-    };
-    // Bob may delete the directory, but nothing in it.
-    let mut bob = Client::mac(&server, "bob", "mac");
-    for mode in [0o755, 0o1777] {
-        set("dir", mode);
-        let directory = bob.create_with("dir", 0x0001_0081, Disposition::OPEN, 0x1001, Vec::new());
-        let directory = directory.unwrap_or_else(|status| panic!("{mode:o}: {status:?}"));
-        assert_eq!(bob.set(directory, Class::DISPOSITION, &[1]), Status::DIRECTORY_NOT_EMPTY, "{mode:o}");
-        bob.client.close(directory);
-        assert_eq!(plain.get(r"dir\._gone"), Ok(double(b"fork")), "{mode:o}");
-    }
-    set("dir", 0o777);
-    assert_eq!(remove(&mut bob, "dir"), Status::SUCCESS);
-    assert_eq!(plain.get(r"dir\._gone"), Err(Status::OBJECT_PATH_NOT_FOUND));
-}
-
-#[test]
-fn too_many_files_keep_their_directory() {
-    let server = server();
-    let (mut mac, mut plain) = with_orphans(&server, |_| {});
-    let wanted = double(b"");
-    for number in 2..4096 {
-        plain.put(&format!(r"dir\._{number}"), &wanted);
-    }
-    plain.put(r"dir\._last", &wanted);
-    assert_eq!(remove(&mut mac, "dir"), Status::DIRECTORY_NOT_EMPTY);
-    plain.delete(r"dir\._last");
-    assert_eq!(remove(&mut mac, "dir"), Status::SUCCESS);
+    plain.delete(r"dir\._gone");
+    mac.delete("dir");
     assert_eq!(plain.get(r"dir\._gone"), Err(Status::OBJECT_PATH_NOT_FOUND));
 }
 
@@ -728,9 +627,12 @@ fn an_empty_file_belongs_to_its_user() {
     assert_eq!(bob.get("._i"), Ok(Vec::new()));
 }
 
+fn metadata(server: &TestServer, name: &str) -> Metadata {
+    block_on(testing::volume::node(&server.volume, name).metadata(&SERVER)).expect("the server may query it")
+}
+
 fn mode(server: &TestServer, name: &str) -> u32 {
-    let metadata = block_on(testing::volume::node(&server.volume, name).metadata(&SERVER));
-    metadata.expect("the server may query it").mode & 0o777
+    metadata(server, name).mode & 0o777
 }
 
 fn set_metadata(server: &TestServer, name: &str, set: SetMetadata) {
@@ -764,6 +666,17 @@ fn nobody_gets_more_rights_than_on_the_file() {
     assert_eq!(attribute(&server, "._h", ACCESS), Some(expected));
 }
 
+/// Sets the mode of an open file as a Mac does.
+fn set_mode(mac: &mut Client, file: FileId, mode: u32) -> Status {
+    let ace = Ace::deny(Sid::of(5, [88, 3, mode]), AccessMask::NONE, AceFlags::NONE);
+    let descriptor = SecurityDescriptor {
+        control: Control::SELF_RELATIVE | Control::DACL_PRESENT,
+        dacl: Acl::new(Acl::REVISION, vec![ace]),
+        ..SecurityDescriptor::default()
+    };
+    mac.client.set_security(file, SecurityInformation::DACL, &descriptor)
+}
+
 #[test]
 fn permissions_follow_those_of_the_file() {
     let server = server();
@@ -774,18 +687,35 @@ fn permissions_follow_those_of_the_file() {
     let others = mode(&server, "._text");
     for name in ["f", "text"] {
         let file = mac.open(name);
-        let ace = Ace::deny(Sid::of(5, [88, 3, 0o600]), AccessMask::NONE, AceFlags::NONE);
-        let descriptor = SecurityDescriptor {
-            control: Control::SELF_RELATIVE | Control::DACL_PRESENT,
-            dacl: Acl::new(Acl::REVISION, vec![ace]),
-            ..SecurityDescriptor::default()
-        };
-        assert_eq!(mac.client.set_security(file, SecurityInformation::DACL, &descriptor), Status::SUCCESS);
+        assert_eq!(set_mode(&mut mac, file, 0o600), Status::SUCCESS);
         mac.client.close(file);
     }
     assert_eq!((mode(&server, "f"), mode(&server, "._f")), (0o600, 0o600));
     // Another file keeps its permissions.
     assert_eq!((mode(&server, "text"), mode(&server, "._text")), (0o600, others));
+}
+
+#[test]
+fn permissions_do_not_follow_those_of_a_file_that_had_the_name() {
+    let server = server();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    mac.put("f", b"former");
+    mac.put("new", b"content");
+    mac.put("new:AFP_Resource", b"fork");
+    for name in ["new", "._new"] {
+        set_metadata(&server, name, SetMetadata { mode: Some(0o600), ..Default::default() });
+    }
+    let former = mac.open("f");
+    // A local program replaces the file.
+    for (from, to) in [("new", "f"), ("._new", "._f")] {
+        let file = metadata(&server, from).id;
+        let (from, to) = (testing::volume::path(from), testing::volume::path(to));
+        let renaming = RenameRequest::new(&from, file, &to).replacing(Replace::Any);
+        block_on(server.volume.rename(&testing::root(), renaming)).expect("root may rename");
+    }
+    assert_eq!(set_mode(&mut mac, former, 0o666), Status::SUCCESS);
+    assert_eq!((mode(&server, "f"), mode(&server, "._f")), (0o600, 0o600));
+    assert_eq!(plain.get("._f"), Ok(double(b"fork")));
 }
 
 #[test]

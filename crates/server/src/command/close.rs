@@ -10,7 +10,6 @@ use super::audit;
 use super::change_notify;
 use super::directory_lease;
 use super::document;
-use super::orphans;
 use super::print;
 use super::recycle::{self, Discarded};
 use crate::attributes;
@@ -176,10 +175,10 @@ pub(crate) async fn close_ended(server: &Server) {
 
 /// The name of a file to delete, and the context for the deletion: the user who requested it, not the one who closes
 /// the last handle.
-pub(super) struct Doomed {
-    pub(super) path: RelPath,
-    pub(super) op: Op,
-    pub(super) is_ignored: bool,
+struct Doomed {
+    path: RelPath,
+    op: Op,
+    is_ignored: bool,
 }
 
 impl Doomed {
@@ -283,7 +282,7 @@ fn outcome<T>(result: &std::result::Result<T, Errno>) -> Status {
 }
 
 /// Removes the name of the file `id`, whose node is `node`, or moves the file to the recycle bin.
-pub(super) async fn unlink(
+async fn unlink(
     server: &Server,
     disk: &Disk,
     doomed: &Doomed,
@@ -303,13 +302,7 @@ pub(super) async fn unlink(
             directory_lease::entry_changes(server, disk, &to, None).await;
         }
         None => {
-            let mut removed = disk.vfs.unlink(&doomed.op, &doomed.path, id, kind).await;
-            if kind == Kind::Directory
-                && matches!(removed, Err(Errno::NOTEMPTY))
-                && Box::pin(orphans::remove(server, disk, doomed, node)).await
-            {
-                removed = disk.vfs.unlink(&doomed.op, &doomed.path, id, kind).await;
-            }
+            let removed = disk.vfs.unlink(&doomed.op, &doomed.path, id, kind).await;
             audit::deleted(disk, &doomed.path, None, None, outcome(&removed));
             server.opens.streams.unlinked(disk, node, removed?).await;
             if let Some(path) = beside::removed(disk, &doomed.op, &doomed.path).await {

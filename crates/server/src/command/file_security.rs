@@ -75,6 +75,7 @@ async fn change(request: &Request<'_>, asked: &SetInfoRequest<'_>, opened: &With
         audited.end(asked, &done);
     }
     if done.is_ok() {
+        security::changed(&opened.file, disk).await;
         server.file_changed(disk, &opened.file, Change::modified(CompletionFilter::SECURITY));
     }
     done

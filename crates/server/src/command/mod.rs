@@ -20,7 +20,6 @@ pub(crate) mod logoff;
 mod logon_audit;
 pub(crate) mod negotiate;
 pub(crate) mod oplock_break;
-mod orphans;
 mod pipe_caller;
 pub(crate) mod print;
 pub mod query_directory;

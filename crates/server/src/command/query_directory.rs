@@ -24,7 +24,7 @@ use crate::links;
 use crate::name;
 use crate::name::short::{is_short, mangle, may_be_mangled};
 use crate::name::wildcard::{Matcher, Pattern};
-use crate::policy::limits::NAMES_OF_DOUBLES_LIMIT;
+use crate::policy::limits::{BYTES_OF_DOUBLES, NAMES_READ_FOR_DOUBLES};
 use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::security::access;
@@ -235,15 +235,17 @@ impl Listing {
         if let Some(streams) = page.mac
             && std::mem::take(&mut self.is_undescribed)
         {
-            self.describe(streams, disk, file).await;
+            self.describe(streams, disk, file, page).await;
         }
         Ok(self.ahead.pop_front())
     }
 
     /// Finds what Macs see of the entries that were read, and converts AppleDouble files.
-    async fn describe(&mut self, streams: &Streams, disk: &Disk, file: &FileOpen) {
-        if self.name.is_none() && matches!(self.doubles, Doubles::Unread) && shows_doubles(disk) {
-            self.doubles = Doubles::read(&*file.node, &file.op, NAMES_OF_DOUBLES_LIMIT).await;
+    async fn describe(&mut self, streams: &Streams, disk: &Disk, file: &FileOpen, page: &Page<'_>) {
+        // For a few entries, reading the directory costs more.
+        let reads = self.name.is_none() && !page.single && page.batch > FEW && shows_doubles(disk);
+        if reads && matches!(self.doubles, Doubles::Unread) {
+            self.doubles = Doubles::read(&*file.node, &file.op, NAMES_READ_FOR_DOUBLES, BYTES_OF_DOUBLES).await;
         }
         let path = file.name.path.lock().clone();
         let directory = Directory { node: &file.node, path: &path, doubles: &self.doubles };

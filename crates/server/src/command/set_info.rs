@@ -20,7 +20,7 @@ use proto::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 use proto::status::Status;
 
 use super::rename::NewName;
-use super::{audit, directory_lease, oplock_break, orphans, print, rename};
+use super::{audit, directory_lease, oplock_break, print, rename};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -93,6 +93,7 @@ async fn change(
             let now = request.connection.server.environment.now();
             let takes_mode = file.posix || request.shows_mode_to_mac();
             security::set(asked, open.granted, file, disk, now, takes_mode).await?;
+            security::changed(file, disk).await;
             let change = Change::modified(CompletionFilter::SECURITY);
             request.connection.server.file_changed(disk, file, change);
             // Listings of POSIX clients show mode and owner.
@@ -357,10 +358,7 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
     if shown.contains(FileAttributes::READONLY) && !disk.share.attributes.delete_readonly {
         return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
     }
-    if file.kind == Kind::Directory
-        && !crate::vfs::is_empty(&file.node, &file.op).await?
-        && !Box::pin(orphans::are_removable(&request.connection.server, disk, (&file.node, &path))).await?
-    {
+    if file.kind == Kind::Directory && !crate::vfs::is_empty(&file.node, &file.op).await? {
         return Err(Error::new(Status::DIRECTORY_NOT_EMPTY));
     }
     // Cached handles of other clients would prevent the deletion.

@@ -99,27 +99,19 @@ fn keep(descriptor: &mut SecurityDescriptor, parts: SecurityInformation) {
     }
 }
 
-/// Sets parts of a security descriptor. On shares that store descriptors it is stored unchanged. On others it is
-/// converted to permission bits or a POSIX ACL, and refused if that would lose anything, rather than truncated
-/// silently. The permissions of the AppleDouble file follow.
-pub(crate) async fn set(
-    asked: &SetInfoRequest<'_>,
-    granted: AccessMask,
-    file: &FileOpen,
-    disk: &Disk,
-    now: Time,
-    takes_mode: bool,
-) -> Result<()> {
-    set_own(asked, granted, file, disk, now, takes_mode).await?;
+/// Called after the permissions of a file were changed: those of its AppleDouble file follow.
+pub(crate) async fn changed(file: &FileOpen, disk: &Disk) {
     if file.kind == Kind::File && beside::are_used(disk) {
         let path = file.name.path.lock().clone();
         let base = streams::file_of(&file.node).unwrap_or(&file.node);
         Box::pin(beside::rights_changed(disk, &file.op, &path, base)).await;
     }
-    Ok(())
 }
 
-async fn set_own(
+/// Sets parts of a security descriptor. On shares that store descriptors it is stored unchanged. On others it is
+/// converted to permission bits or a POSIX ACL, and refused if that would lose anything, rather than truncated
+/// silently.
+pub(crate) async fn set(
     asked: &SetInfoRequest<'_>,
     granted: AccessMask,
     file: &FileOpen,

@@ -397,15 +397,13 @@ pub(crate) const BUNDLES_LIMIT: usize = 1024;
 /// The most bytes of Finder info with extended attributes in an AppleDouble file that is converted.
 pub(crate) const LONGEST_CONVERTED: usize = 1 << 20;
 
-/// The most AppleDouble files without their files that are removed with a directory.
-pub(crate) const ORPHANS_LIMIT: usize = 4096;
-
 /// The most files that are remembered to have no Finder info, so that listings for Macs do not look for it again.
 pub(crate) const LISTED_WITHOUT_FINDER_INFO_LIMIT: usize = 65_536;
 
 /// The most names of a directory that are read before the first answer to a Mac, so that only the existing AppleDouble
-/// files are looked up. In a larger directory, that of each entry is.
-pub(crate) const NAMES_OF_DOUBLES_LIMIT: usize = 131_072;
+/// files are looked up, and the most bytes that those files' names take. Otherwise that of each entry is looked up.
+pub(crate) const NAMES_READ_FOR_DOUBLES: usize = 131_072;
+pub(crate) const BYTES_OF_DOUBLES: usize = 1 << 20;
 
 /// The most AppleDouble files that are remembered not to be convertible, so that they are not read again.
 pub(crate) const UNCONVERTED_LIMIT: usize = 16_384;

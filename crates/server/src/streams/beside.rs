@@ -370,7 +370,7 @@ async fn existing(disk: &Disk, op: &Op, path: &RelPath) -> Result<Option<FileId>
 }
 
 /// Returns the AppleDouble file `path` if its header is valid, which is verified as the server.
-pub(crate) async fn whole(disk: &Disk, op: &Op, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
+async fn whole(disk: &Disk, op: &Op, path: &RelPath) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
     let found = look_up(&*disk.vfs, op, path, disk.share.links()).await?;
     let Some((node, metadata)) = found.filter(|(_, metadata)| metadata.size > 0) else { return Ok(None) };
     let head = head(&node.open(&SERVER, READ).await?, &SERVER).await?;
@@ -440,12 +440,23 @@ async fn aside(disk: &Disk, op: &Op, path: &RelPath) -> Option<RelPath> {
 
 /// Called after the permissions of the file at `path` were changed: those of its AppleDouble file follow, as far as the
 /// user may change them.
-pub(crate) async fn rights_changed(disk: &Disk, op: &Op, path: &RelPath, base: &Arc<dyn Node>) {
-    let Some(path) = path_of(path) else { return };
-    let followed = match whole(disk, op, &path).await {
-        Ok(Some((node, own))) => double_rights::follow(&*disk.vfs, op, base, (&node, own)).await,
-        Ok(None) | Err(Errno::EXIST) => return,
-        Err(errno) => Err(errno),
+pub(crate) async fn rights_changed(disk: &Disk, op: &Op, at: &RelPath, base: &Arc<dyn Node>) {
+    let Some(path) = path_of(at) else { return };
+    let follow = async {
+        // Another program may have given the name to another file, whose permissions do not change.
+        let found = look_up(&*disk.vfs, op, at, disk.share.links()).await?;
+        let id = base.metadata(op).await?.id;
+        let is_same = found.is_some_and(|(_, metadata)| metadata.id == id);
+        match whole(disk, op, &path).await? {
+            Some((node, own)) if is_same && own.links == 1 => {
+                double_rights::follow(&*disk.vfs, op, base, (&node, own)).await
+            }
+            _ => Ok(()),
+        }
+    };
+    let followed = match follow.await {
+        Err(Errno::EXIST) => return,
+        followed => followed,
     };
     if let Err(errno) = followed {
         tracing::debug!(share = disk.share.name, %path, ?errno, "an AppleDouble file keeps its permissions, although \

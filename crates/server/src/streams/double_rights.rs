@@ -1,5 +1,5 @@
 //! The permissions of an AppleDouble file: those of its file, for the same users. It never grants more to anybody
-//! except its owner, who can change them anyway.
+//! except its owner, which can change them anyway.
 
 use std::sync::Arc;
 
@@ -23,16 +23,23 @@ pub(super) async fn follow(
     let list = if has_lists { stored(base, op).await? } else { None };
     let model = base.metadata(op).await?;
     if own.gid != model.gid {
+        // The new group gets its rights afterwards.
+        let narrow = SetMetadata { mode: Some(own.mode & 0o700), ..SetMetadata::default() };
         let set = SetMetadata { gid: Some(model.gid), ..SetMetadata::default() };
-        // A user who is not a member cannot set the group.
-        if node.set_metadata(op, set).await.is_ok() {
+        // Only a member can set the group.
+        if node.set_metadata(op, narrow).await.is_ok() && node.set_metadata(op, set).await.is_ok() {
             own = node.metadata(op).await?;
         }
     }
     let wanted = of(&model, list, &own);
     let mut mode = wanted.mode();
+    let present = if has_lists { stored(node, op).await? } else { None };
+    if present.as_ref() == Some(&wanted) {
+        // A user that may write to the file need not be able to set its ACL.
+        return Ok(());
+    }
     // Otherwise an ACL that was inherited from the directory would stay.
-    if has_lists && (!wanted.is_minimal() || stored(node, op).await?.is_some()) {
+    if has_lists && (!wanted.is_minimal() || present.is_some()) {
         match node.set_xattr(op, posix_acl::ACCESS, Some(wanted.encode()), SetXattr::Any).await {
             Err(Errno::OPNOTSUPP) => mode = without_names(&wanted),
             done => done?,

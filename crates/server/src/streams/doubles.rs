@@ -3,13 +3,15 @@
 use std::collections::HashSet;
 
 use super::beside::PREFIX;
-use crate::vfs::{Entry, ListRequest, Node, Op};
+use crate::vfs::{ListRequest, Node, Op};
 use crate::yielding::Work;
 
 /// The number of names that one call reads.
 const BATCH: usize = 1_024;
 /// The cost of these names ([`Work::spend`]).
 const PASS: u32 = 256;
+/// What a name takes besides its own bytes: its place in a set that is half full, and its allocation.
+const NAME: usize = 2 * size_of::<Box<[u8]>>() + 16;
 
 /// What is known of the AppleDouble files in a directory.
 #[derive(Default)]
@@ -17,32 +19,34 @@ pub(crate) enum Doubles {
     /// The directory was not read.
     #[default]
     Unread,
-    /// There are too many names, or the directory cannot be read.
+    /// There are too many names, or the directory cannot be read: each file may have one.
     Unknown,
     /// The names of the files that have one, and the memory that they take, in bytes.
     Of(HashSet<Box<[u8]>>, usize),
 }
 
 impl Doubles {
-    /// Reads the names in the directory `node`, but no metadata. Gives up if there are more than `limit`.
-    pub(crate) async fn read(node: &dyn Node, op: &Op, limit: usize) -> Doubles {
-        let (mut found, mut cursor, mut count) = (HashSet::<Box<[u8]>>::new(), 0, 0);
+    /// Reads the names in the directory `node`, but no metadata. Gives up after `limit` names, or if those that it
+    /// would keep take more than `bytes`.
+    pub(crate) async fn read(node: &dyn Node, op: &Op, limit: usize, bytes: usize) -> Doubles {
+        let mut found = HashSet::<Box<[u8]>>::new();
+        let (mut cursor, mut count, mut taken) = (0, 0, 0);
         let mut work = Work::new();
         loop {
             let request = ListRequest { cursor, count: BATCH, metadata: false };
             let Ok(page) = node.list(op, request).await else { return Doubles::Unknown };
             cursor = page.next;
             count += page.entries.len();
-            if count > limit {
+            let is_last = page.is_last || page.entries.is_empty();
+            for name in page.entries.iter().filter_map(|entry| entry.name.strip_prefix(PREFIX)) {
+                taken += NAME + name.len();
+                found.insert(name.into());
+            }
+            if count > limit || taken > bytes {
                 return Doubles::Unknown;
             }
-            let is_last = page.is_last || page.entries.is_empty();
-            let of = |entry: Entry| entry.name.strip_prefix(PREFIX).map(Box::from);
-            found.extend(page.entries.into_iter().filter_map(of));
             if is_last {
-                let lengths: usize = found.iter().map(|name| name.len()).sum();
-                let bytes = found.capacity() * size_of::<Box<[u8]>>() + lengths;
-                return Doubles::Of(found, bytes);
+                return Doubles::Of(found, taken);
             }
             work.spend(PASS).await;
         }
@@ -87,12 +91,14 @@ mod tests {
         let Ok(Lookup::Found { node, .. }) = block_on(vfs.lookup(&op, &RelPath::root(), options)) else {
             panic!("no root")
         };
-        let read = |limit| block_on(Doubles::read(&*node, &op, limit));
-        let all = read(5);
+        let read = |limit, bytes| block_on(Doubles::read(&*node, &op, limit, bytes));
+        let all = read(5, 1000);
         let may_have = ["a", "b", "gone", ".c", "c"].map(|name| all.may_have(name.as_bytes()));
         assert_eq!(may_have, [true, false, true, false, false]);
         assert!(all.bytes() >= "a".len() + "gone".len());
-        assert!(matches!(read(4), Doubles::Unknown));
+        assert!(matches!(read(5, all.bytes()), Doubles::Of(..)));
+        assert!(matches!(read(4, 1000), Doubles::Unknown));
+        assert!(matches!(read(5, all.bytes() - 1), Doubles::Unknown));
         assert!(Doubles::Unknown.may_have(b"b"));
     }
 }

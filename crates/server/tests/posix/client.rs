@@ -13,7 +13,9 @@ use proto::smb2::create::{
 use proto::smb2::create_context::{CreateContext, LeaseFlags, LeaseV2, PosixRequest, PosixResponse, name};
 use proto::smb2::error::SymlinkFlags;
 use proto::smb2::header::Command;
-use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse};
+use proto::smb2::ioctl::{
+    CopyChunk, CopyChunkCopy, FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, RequestResumeKeyResponse,
+};
 use proto::smb2::negotiate::{
     Capabilities, Dialect, NegotiateContextType, NegotiateResponse, PosixExtensions, SecurityMode,
 };
@@ -432,6 +434,17 @@ impl Client {
         let response = self.client.request(Command::IOCTL, |out| request.encode(out));
         let output = IoctlResponse::decode(&response).map(|answer| answer.output.to_vec()).unwrap_or_default();
         (status(&response), output)
+    }
+
+    /// Copies the first `length` bytes of one open file to another.
+    pub(crate) fn copy(&mut self, from: FileId, to: FileId, length: u32) -> Status {
+        let (status, key) = self.control(from, FsctlCode::SRV_REQUEST_RESUME_KEY, &[]);
+        assert_eq!(status, Status::SUCCESS);
+        let source_key = RequestResumeKeyResponse::decode(&key).expect("a well-formed message").resume_key;
+        let chunks = vec![CopyChunk { source_offset: 0, target_offset: 0, length }];
+        let mut input = Vec::new();
+        CopyChunkCopy { source_key, chunks }.encode(&mut Writer::new(&mut input));
+        self.control(to, FsctlCode::SRV_COPYCHUNK, &input).0
     }
 
     /// Returns the data of a reparse point of an NFS server.

@@ -342,6 +342,8 @@ fn special_files_are_shown_and_never_opened() {
 fn special_files_are_created() {
     let server = server();
     let mut alice = Client::posix(&server, "alice");
+    alice.put("source", b"lost");
+    let source = alice.open("source", READ);
     let target = utf16_bytes("../../etc/pass:wd");
     for (name, data, kind) in [
         ("link", NfsReparseData::SymbolicLink(&target), 2),
@@ -357,6 +359,7 @@ fn special_files_are_created() {
         // What it would change has no name any more.
         assert_eq!(alice.set_reparse(file, NfsReparseData::Fifo), Status::ACCESS_DENIED);
         assert_eq!(alice.write(file, b"lost"), Status::ACCESS_DENIED);
+        assert_eq!(alice.copy(source, file, 4), Status::ACCESS_DENIED);
         assert_eq!(alice.set_size(file, 10), Status::ACCESS_DENIED);
         assert_eq!(alice.rename_by(file, "elsewhere", false), Status::ACCESS_DENIED);
         assert_eq!(alice.link_by(file, "elsewhere"), Status::ACCESS_DENIED);
@@ -369,6 +372,7 @@ fn special_files_are_created() {
         assert_eq!(alice.reparse_data(itself), data.to_bytes());
         alice.client.close(itself);
     }
+    alice.client.close(source);
     assert_eq!(metadata(&server, "fifo").special, Some(SpecialFile::Fifo));
     assert_eq!(metadata(&server, "fifo").mode, 0o640);
     let link = testing::volume::node(&server.volume, "link");

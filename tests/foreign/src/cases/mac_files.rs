@@ -20,7 +20,6 @@ pub(super) const CASES: &[Case] = &[
     Case::new("mac.files_are_stored_alike", stored_alike).needs_root().frevo_only(),
     Case::new("mac.files_of_macos", of_macos).needs_root().frevo_only(),
     Case::new("mac.files_have_the_same_rights", same_rights).needs_root().frevo_only(),
-    Case::new("mac.files_of_none_go_with_their_directory", of_none).needs_root().frevo_only(),
 ];
 
 /// The values of `fruit:metadata` and `fruit:resource` with which shares are named.
@@ -122,25 +121,6 @@ fn same_rights(fixture: &mut Fixture) -> Result<()> {
         let (file, double) = (file?, double?);
         ensure!(file == double, "{name} has\n{file}\n._{name} has\n{double}");
     }
-    Ok(())
-}
-
-/// A directory that clients see as empty can be deleted.
-fn of_none(fixture: &mut Fixture) -> Result<()> {
-    let fixture = &*fixture;
-    let tree = fixture.environment.make_dir("data/mac-of-none", &ALICE, 0o777)?;
-    let template = "[global]\n@TARGET@\n[mac]\n\tpath = @DIR@/data/mac-of-none\n\tread only = no\n\tvfs objects = \
-                    fruit streams_xattr\n";
-    let server = fixture.environment.start("mac-of-none", template)?;
-    for (name, content) in [("gone", double(b"fork")), ("kept", b"text".to_vec())] {
-        let directory = fixture.environment.make_dir(&format!("data/mac-of-none/{name}"), &ALICE, 0o777)?;
-        fs::write(directory.join("._double"), double(b"fork"))?;
-        fs::write(directory.join("._other"), content)?;
-        let said = fixture.smbclient().server(&server).share("mac").run(&format!("rmdir {name}"))?;
-        ensure!(said.fine().is_ok() == (name == "gone"), "{name} is deleted or stays");
-    }
-    ensure!(!tree.join("gone").exists(), "the directory with AppleDouble files stays");
-    ensure!(fs::read(tree.join("kept/._double"))? == double(b"fork"), "an AppleDouble file is lost");
     Ok(())
 }
 

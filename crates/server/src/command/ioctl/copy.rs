@@ -90,6 +90,9 @@ fn within_limits(chunks: &[CopyChunk]) -> bool {
 }
 
 fn check_access(control: &Control<'_>, source: &Open) -> Result<()> {
+    if let Some(target) = control.open.file() {
+        target.not_replaced()?;
+    }
     // As for READ, execution includes reading. SRV_COPYCHUNK also requires the right to read the target.
     let reads = source.granted.0 & (AccessMask::FILE_READ_DATA.0 | AccessMask::FILE_EXECUTE.0) != 0;
     let writes = control.open.granted.0 & (AccessMask::FILE_WRITE_DATA.0 | AccessMask::FILE_APPEND_DATA.0) != 0;
