@@ -68,6 +68,10 @@ def create_directory(tree, name):
     return create(tree, name, access, CreateDisposition.FILE_OPEN_IF, CreateOptions.FILE_DIRECTORY_FILE)
 
 
+def delete(tree, name):
+    create(tree, name, DELETE, options=CreateOptions.FILE_DELETE_ON_CLOSE).close()
+
+
 def pause(word):
     """Prints `word` to notify the caller of this script, and waits for a line on standard input."""
     print(word, flush=True)

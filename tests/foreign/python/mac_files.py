@@ -8,7 +8,7 @@ users.
 import struct
 import sys
 
-from connection import DELETE, READ, SHARE_ALL, WRITE, connect, create, disconnect
+from connection import DELETE, READ, SHARE_ALL, WRITE, connect, create, delete, disconnect
 from smbprotocol.create_contexts import SMB2CreateContextRequest
 from smbprotocol.file_info import FileInformationClass, FileRenameInformation, InfoType
 from smbprotocol.open import (
@@ -88,10 +88,6 @@ def rename(tree, name, to):
 
 def set_size(tree, name, size):
     set_info(tree, name, FileInformationClass.FILE_END_OF_FILE_INFORMATION, struct.pack("<Q", size))
-
-
-def delete(tree, name):
-    create(tree, name, DELETE, options=CreateOptions.FILE_DELETE_ON_CLOSE).close()
 
 
 def finder_info(first):

@@ -2,16 +2,17 @@
 
 Argument `first`: creates the bundle and locks it, then writes bands until the server is killed; after the next line of
 standard input it connects again, checks each band that was synced, and writes the rest. Argument `second`: a Mac that
-finds the bundle locked, and then takes it over.
+finds the bundle locked, and then takes it over. Argument `full`: writes bands until the disk is full, and once more
+after the server was killed and the oldest band was removed.
 """
 
 import struct
 import sys
 import time
 
-from connection import READ, WRITE, connect, create_directory, pause
+from connection import READ, WRITE, connect, create_directory, delete, pause
 from smbprotocol.create_contexts import SMB2CreateContextRequest
-from smbprotocol.exceptions import SharingViolation
+from smbprotocol.exceptions import DiskFull, SharingViolation
 from smbprotocol.file_info import InfoType
 from smbprotocol.open import (
     CreateDisposition,
@@ -66,14 +67,16 @@ def content(band, piece):
 
 def put(tree, name, pieces):
     handle, _ = open_with(tree, name, READ | WRITE, CreateDisposition.FILE_OVERWRITE_IF, SHARE_READ)
-    for at, piece in enumerate(pieces):
-        handle.write(piece, at * PIECE)
-    flush = SMB2FlushRequest()
-    flush["reserved1"] = FULL_SYNC
-    flush["file_id"] = handle.file_id
-    session = tree.session
-    session.connection.receive(session.connection.send(flush, session.session_id, tree.tree_connect_id))
-    handle.close()
+    try:
+        for at, piece in enumerate(pieces):
+            handle.write(piece, at * PIECE)
+        flush = SMB2FlushRequest()
+        flush["reserved1"] = FULL_SYNC
+        flush["file_id"] = handle.file_id
+        session = tree.session
+        session.connection.receive(session.connection.send(flush, session.session_id, tree.tree_connect_id))
+    finally:
+        handle.close()
 
 
 def write_bands(tree, numbers):
@@ -157,4 +160,37 @@ def second():
         check_band(tree, band)
 
 
-{"first": first, "second": second}[sys.argv[1]]()
+def fill(tree, band):
+    """Writes bands from the number `band` on until the disk is full, and returns the number of the one that failed."""
+    while True:
+        try:
+            for _ in write_bands(tree, [band]):
+                pass
+        except DiskFull:
+            return band
+        band += 1
+
+
+def full():
+    tree, root = mount()
+    for directory in [BUNDLE, rf"{BUNDLE}\bands"]:
+        create_directory(tree, directory).close()
+    end = fill(tree, 0)
+    assert end > 2, f"the disk is full after {end} bands"
+    for band in range(end):
+        check_band(tree, band)
+    _, free = free_space(root)
+    assert free < BAND, f"{free} bytes are free on a full disk"
+    pause("full")
+    tree, root = mount()
+    for band in range(end):
+        check_band(tree, band)
+    # A Mac removes what it could not write, and the oldest backup.
+    for band in [end, 0]:
+        delete(tree, rf"{BUNDLE}\bands\{band:x}")
+    assert fill(tree, end) > end, "no band was written after one was removed"
+    for band in range(1, end + 1):
+        check_band(tree, band)
+
+
+{"first": first, "second": second, "full": full}[sys.argv[1]]()

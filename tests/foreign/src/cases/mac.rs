@@ -1,19 +1,24 @@
 //! A tree with Finder info, resource forks, tags and unusual names that Samba with `fruit` and Frevo serve by turns.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, anyhow, ensure};
 
 use crate::cases::twins::{Twin, Twins};
 use crate::fixture::Fixture;
 use crate::python::Script;
 use crate::suite::Case;
-use test_environment::{ALICE, Server};
+use test_environment::{ALICE, Disk, Server};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("mac.shared_with_samba_netatalk", |fixture| shared(fixture, "netatalk")).needs_root().frevo_only(),
     Case::new("mac.shared_with_samba_stream", |fixture| shared(fixture, "stream")).needs_root().frevo_only(),
     Case::new("mac.backup", backup),
+    Case::new("mac.backup_on_full_disk", backup_on_full_disk).needs_root(),
 ];
 
 const TEMPLATE: &str = "[global]
@@ -34,7 +39,7 @@ const TEMPLATE: &str = "[global]
 const BACKUPS: &str = "[global]
 @TARGET@
 [backups]
-	path = @DIR@/data/backups
+	path = @PATH@
 	read only = no
 	vfs objects = fruit streams_xattr
 	fruit:resource = stream
@@ -45,30 +50,57 @@ const BACKUPS: &str = "[global]
 /// A backup survives the death of the server, other Macs see its lock, and its size is right.
 fn backup(fixture: &mut Fixture) -> Result<()> {
     let fixture = &*fixture;
-    fixture.environment.make_dir("data/backups", &ALICE, 0o777)?;
-    let mut server = fixture.environment.start("backups", BACKUPS)?;
-    let start = |server: &Server, who: &str| {
-        let mut command = fixture.script_command("time_machine.py", &[who]);
-        command.env("SERVER_PORT", server.port().to_string());
-        Script::start(command)
-    };
-    let mut first = start(&server, "first")?;
+    let directory = fixture.environment.make_dir("data/backups", &ALICE, 0o777)?;
+    let mut server =
+        fixture.environment.start("backups", &BACKUPS.replace("@PATH@", &directory.display().to_string()))?;
+    let mut first = mac(fixture, &server, "first")?;
     first.wait_for("synced")?;
     first.go_on()?;
     // It is in the middle of a band at some time of this.
-    std::thread::sleep(Duration::from_millis(300));
+    thread::sleep(Duration::from_millis(300));
     server.signal(libc::SIGKILL);
     server.wait(Duration::from_secs(15))?;
     first.wait_for("lost")?;
     server.restart()?;
     first.go_on()?;
     first.wait_for("written")?;
-    let mut second = start(&server, "second")?;
+    let mut second = mac(fixture, &server, "second")?;
     second.wait_for("locked")?;
     first.go_on()?;
     first.end()?;
     second.go_on()?;
     second.end()
+}
+
+/// Starts a Mac that backs up.
+fn mac(fixture: &Fixture, server: &Server, role: &str) -> Result<Script> {
+    let mut command = fixture.script_command("time_machine.py", &[role]);
+    command.env("SERVER_PORT", server.port().to_string());
+    Script::start(command)
+}
+
+/// A disk that is smaller than the maximum size loses no band that was synced before it was full, and a band that is
+/// removed makes room for another. In a mount namespace that ends with its thread.
+fn backup_on_full_disk(fixture: &mut Fixture) -> Result<()> {
+    let fixture = &*fixture;
+    let done = thread::scope(|scope| scope.spawn(|| on_full_disk(fixture)).join());
+    done.map_err(|_| anyhow!("the thread with the file system panicked"))?
+}
+
+fn on_full_disk(fixture: &Fixture) -> Result<()> {
+    let mut mkfs = Command::new("sh");
+    mkfs.args(["-c", r#"mkfs.ext4 -q -m 0 "$0" 44M"#]);
+    let disk = Disk::with(&fixture.environment.dir().join("data"), mkfs, "loop")?;
+    std::fs::set_permissions(disk.point(), Permissions::from_mode(0o777))?;
+    let template = BACKUPS.replace("@PATH@", &disk.point().display().to_string());
+    let mut server = fixture.environment.start("full-disk", &template)?;
+    let mut bands = mac(fixture, &server, "full")?;
+    bands.wait_for("full")?;
+    server.signal(libc::SIGKILL);
+    server.wait(Duration::from_secs(15))?;
+    server.restart()?;
+    bands.go_on()?;
+    bands.end()
 }
 
 /// Each server shows the same as the other one, whichever has written it.
