@@ -864,15 +864,39 @@ fn only_a_user_who_may_write_converts() {
     assert_eq!(alice.get("f:AFP_AfpInfo"), Ok(AfpInfo::of(FINDER).encode().to_vec()));
 }
 
-/// Counts the calls that read files.
+/// Counts the calls that read files, and those that read directories.
 #[derive(Default)]
-struct Reads(AtomicU64);
+struct Reads(AtomicU64, AtomicU64);
 
 impl Script for Reads {
     fn decide(&self, operation: Operation, _: u64) -> Fault {
         self.0.fetch_add(u64::from(operation == Operation::Read), Ordering::Relaxed);
+        self.1.fetch_add(u64::from(operation == Operation::List), Ordering::Relaxed);
         Fault::default()
     }
+}
+
+#[test]
+fn a_directory_without_files_beside_is_read_once_until_it_changes() {
+    let reads = Arc::new(Reads::default());
+    let script = Arc::clone(&reads);
+    let server = builder().wrap_volume(|volume| Faulty::new(volume, script)).start();
+    let (mut mac, mut plain) = (Client::mac(&server, "alice", "mac"), Client::new(&server, "alice", "share"));
+    plain.put("file", b"content");
+    let listed = |mac: &mut Client| {
+        let before = reads.1.load(Ordering::Relaxed);
+        (mac.listed("fil*"), reads.1.load(Ordering::Relaxed) - before)
+    };
+    server.advance_seconds(60);
+    let (_, first) = listed(&mut mac);
+    let (_, later) = listed(&mut mac);
+    assert!(later < first, "{later} and {first} calls");
+    plain.put("._file", &double(b"fork"));
+    assert_eq!(listed(&mut mac), (4, first));
+    plain.delete("._file");
+    server.advance_seconds(60);
+    assert_eq!(listed(&mut mac), (0, first));
+    assert_eq!(listed(&mut mac), (0, later));
 }
 
 #[test]

@@ -24,7 +24,6 @@ use crate::links;
 use crate::name;
 use crate::name::short::{is_short, mangle, may_be_mangled};
 use crate::name::wildcard::{Matcher, Pattern};
-use crate::policy::limits::{BYTES_OF_DOUBLES, NAMES_READ_FOR_DOUBLES};
 use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::security::access;
@@ -245,7 +244,7 @@ impl Listing {
         // For a few entries, reading the directory costs more.
         let reads = self.name.is_none() && !page.single && page.batch > FEW && shows_doubles(disk);
         if reads && matches!(self.doubles, Doubles::Unread) {
-            self.doubles = Doubles::read(&*file.node, &file.op, NAMES_READ_FOR_DOUBLES, BYTES_OF_DOUBLES).await;
+            self.doubles = streams.doubles(disk, &file.op, &*file.node).await;
         }
         let path = file.name.path.lock().clone();
         let directory = Directory { node: &file.node, path: &path, doubles: &self.doubles };

@@ -405,6 +405,9 @@ pub(crate) const LISTED_WITHOUT_FINDER_INFO_LIMIT: usize = 65_536;
 pub(crate) const NAMES_READ_FOR_DOUBLES: usize = 131_072;
 pub(crate) const BYTES_OF_DOUBLES: usize = 1 << 20;
 
+/// The most directories that are remembered to have no AppleDouble files, so that their names are not read for that.
+pub(crate) const DIRECTORIES_WITHOUT_DOUBLES_LIMIT: usize = 16_384;
+
 /// The most AppleDouble files that are remembered not to be convertible, so that they are not read again.
 pub(crate) const UNCONVERTED_LIMIT: usize = 16_384;
 

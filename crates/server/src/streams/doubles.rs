@@ -2,7 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::Streams;
 use super::beside::PREFIX;
+use super::remembered::is_settled;
+use crate::policy::limits::{BYTES_OF_DOUBLES, NAMES_READ_FOR_DOUBLES};
+use crate::tree::Disk;
 use crate::vfs::{ListRequest, Node, Op};
 use crate::yielding::Work;
 
@@ -10,6 +14,8 @@ use crate::yielding::Work;
 const BATCH: usize = 1_024;
 /// The cost of these names ([`Work::spend`]).
 const PASS: u32 = 256;
+/// Names do not depend on the layout of streams.
+const ANY_LAYOUT: u64 = 0;
 /// What a name takes besides its own bytes: its place in a set that is half full, and its allocation.
 const NAME: usize = 2 * size_of::<Box<[u8]>>() + 16;
 
@@ -25,10 +31,30 @@ pub(crate) enum Doubles {
     Of(HashSet<Box<[u8]>>, usize),
 }
 
+impl Streams {
+    /// Returns what is known of the AppleDouble files in `directory`, whose names the user may list. That there are
+    /// none is remembered under the change time of the directory.
+    pub(crate) async fn doubles(&self, disk: &Disk, op: &Op, directory: &dyn Node) -> Doubles {
+        let seen = directory.metadata(op).await.ok();
+        if seen.as_ref().is_some_and(|seen| self.without_doubles.has(seen.id, ANY_LAYOUT, &seen.stamped)) {
+            return Doubles::Of(HashSet::new(), 0);
+        }
+        // Whether a later change gets another time is known only before the names are read.
+        let settled = seen.filter(|seen| is_settled(disk, seen));
+        let found = Doubles::read(directory, op, NAMES_READ_FOR_DOUBLES, BYTES_OF_DOUBLES).await;
+        if let (Some(seen), Doubles::Of(names, _)) = (settled, &found)
+            && names.is_empty()
+        {
+            self.without_doubles.note(seen.id, ANY_LAYOUT, seen.stamped);
+        }
+        found
+    }
+}
+
 impl Doubles {
     /// Reads the names in the directory `node`, but no metadata. Gives up after `limit` names, or if those that it
     /// would keep take more than `bytes`.
-    pub(crate) async fn read(node: &dyn Node, op: &Op, limit: usize, bytes: usize) -> Doubles {
+    async fn read(node: &dyn Node, op: &Op, limit: usize, bytes: usize) -> Doubles {
         let mut found = HashSet::<Box<[u8]>>::new();
         let (mut cursor, mut count, mut taken) = (0, 0, 0);
         let mut work = Work::new();

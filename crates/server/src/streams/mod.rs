@@ -43,7 +43,7 @@ pub(crate) use self::stream::{Stream, Target};
 use crate::environment::Environment;
 use crate::name::fold_key;
 use crate::policy::Share;
-use crate::policy::limits::{LISTED_WITHOUT_FINDER_INFO_LIMIT, UNCONVERTED_LIMIT};
+use crate::policy::limits::{DIRECTORIES_WITHOUT_DOUBLES_LIMIT, LISTED_WITHOUT_FINDER_INFO_LIMIT, UNCONVERTED_LIMIT};
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
 use crate::vfs::{FileId, Kind, Metadata, Node, Op, RelPath, Removed, Result, Time, Vfs};
@@ -62,6 +62,8 @@ pub(crate) struct Streams {
     stores: Mutex<HashMap<u64, Arc<Store>>>,
     /// Files that listings have found without Finder info and resource fork.
     without: Remembered<Time>,
+    /// Directories that listings have found without AppleDouble files.
+    without_doubles: Remembered<Time>,
     /// AppleDouble files that cannot be converted, or need not be.
     unconverted: Remembered<convert::State>,
 }
@@ -93,6 +95,7 @@ impl Streams {
             open: Arc::default(),
             stores: Mutex::default(),
             without: Remembered::new(LISTED_WITHOUT_FINDER_INFO_LIMIT),
+            without_doubles: Remembered::new(DIRECTORIES_WITHOUT_DOUBLES_LIMIT),
             unconverted: Remembered::new(UNCONVERTED_LIMIT),
         }
     }
