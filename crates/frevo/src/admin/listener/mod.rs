@@ -26,8 +26,14 @@ use crate::socket_file::SocketFile;
 use crate::status::{HeldResources, Status};
 use accounts::state_dir::StateDir;
 
-/// Maximum number of concurrent clients; further ones are asked to try again.
+/// Maximum number of concurrent clients; further ones get only the health, or are asked to try again.
 const CLIENTS: usize = 16;
+
+/// Maximum number of further clients that may ask for the health.
+const PROBES: usize = 4;
+
+/// Time limit for receiving the request of one of these.
+const PROBE_TIME: Duration = Duration::from_secs(1);
 
 /// Time limit for receiving the next request.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
@@ -92,6 +98,7 @@ impl Listener {
     pub async fn serve(self, control: Arc<dyn Control>) {
         let places = Arc::new(Semaphore::new(CLIENTS));
         let long = Arc::new(Semaphore::new(1));
+        let probes = Arc::new(Semaphore::new(PROBES));
         loop {
             let stream = match self.0.accept().await {
                 Ok(stream) => stream,
@@ -113,15 +120,50 @@ impl Listener {
                         drop(place);
                     });
                 }
-                Err(_) => drop(tokio::spawn(turn_away(stream))),
+                Err(_) => {
+                    let (control, probe) = (control.clone(), probes.clone().try_acquire_owned().ok());
+                    tokio::spawn(surplus(stream, control, probe));
+                }
             }
         }
     }
 }
 
-async fn turn_away(mut stream: UnixStream) {
-    let answer = encode(Err::<(), _>(anyhow!("{CLIENTS} control connections are already open; try again later")));
-    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(&answer)).await;
+/// Tells a client that there are too many, unless it has the permit `probe` and asks for the health.
+async fn surplus(mut stream: UnixStream, control: Arc<dyn Control>, probe: Option<OwnedSemaphorePermit>) {
+    let asks = match &probe {
+        Some(_) => tokio::time::timeout(PROBE_TIME, asks_for_health(&mut stream)).await.unwrap_or(false),
+        None => false,
+    };
+    let refused = || encode(Err::<(), _>(anyhow!("{CLIENTS} control connections are already open; try again later")));
+    let answer = match asks {
+        true => tokio::task::spawn_blocking(move || encode(Ok(control.health()))).await.unwrap_or_else(|_| refused()),
+        false => refused(),
+    };
+    let _ = tokio::time::timeout(PROBE_TIME, stream.write_all(&answer)).await;
+}
+
+/// Whether the first request of a client is for the health.
+async fn asks_for_health(stream: &mut UnixStream) -> bool {
+    if !is_trusted(stream).unwrap_or(false) {
+        return false;
+    }
+    let (mut line, mut length) = ([0; 256], 0);
+    loop {
+        match stream.read(&mut line[length..]).await {
+            Ok(0) | Err(_) => return false,
+            Ok(count) => length += count,
+        }
+        if let Some(end) = line[..length].iter().position(|byte| *byte == b'\n') {
+            return matches!(serde_json::from_slice(&line[..end]), Ok(ServerRequest::Health {}));
+        }
+    }
+}
+
+/// Whether the client is root or the user of the server.
+fn is_trusted(stream: &UnixStream) -> Result<bool> {
+    let uid = stream.peer_cred()?.uid();
+    Ok(uid == 0 || uid == rustix::process::geteuid().as_raw())
 }
 
 /// Serves one client from its first request to the end of its connection. `long` has the permit to send a long request.
@@ -144,8 +186,7 @@ async fn answered(
     long: Arc<Semaphore>,
     behalf: &mut Option<OnBehalf>,
 ) -> Result<()> {
-    let uid = stream.peer_cred()?.uid();
-    ensure!(uid == 0 || uid == rustix::process::geteuid().as_raw(), "refused a connection of user {uid}");
+    ensure!(is_trusted(&stream)?, "refused a connection of user {}", stream.peer_cred()?.uid());
     let mut buffer = Zeroizing::new(Vec::new());
     loop {
         let mut permit = None;

@@ -357,3 +357,27 @@ fn one_client_at_a_time_sends_a_long_request() {
         assert!(raw(path, &[&part, &b"x\n"[..]].concat(), 1)[0].contains("not JSON"));
     });
 }
+
+#[test]
+fn probes_are_answered_when_all_places_are_taken() {
+    with_server(|path, _| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                let mut client = client(path);
+                let _: Version = client.ask(&ServerRequest::Version {}).unwrap();
+                client
+            })
+            .collect();
+        let error = client(path).ask::<Version>(&ServerRequest::Version {}).unwrap_err();
+        assert_eq!(error.to_string(), "16 control connections are already open; try again later");
+        let _: Report = client(path).ask(&ServerRequest::Health {}).unwrap();
+        // A connection without a request does not keep the place of a probe.
+        let idle: Vec<_> = (0..PROBES).map(|_| client(path)).collect();
+        let health = || client(path).ask::<Report>(&ServerRequest::Health {});
+        while health().is_err() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert_eq!(raw(path, &[b' '; 300], 1).len(), 1, "a long request is refused");
+        drop((clients, idle));
+    });
+}
