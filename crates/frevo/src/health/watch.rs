@@ -15,7 +15,7 @@ use crate::event_loops::EventLoops;
 /// How often faults are looked for.
 const PERIOD: Duration = Duration::from_secs(1);
 /// After this time without an answer there is a fault, so that it is reported within 5 seconds.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_millis(2_500);
 
 /// Looks for faults until the server ends. Calls `changed` when faults begin or end.
 pub(crate) async fn watch(server: Arc<Server>, loops: EventLoops, health: Arc<Health>, changed: impl Fn()) {

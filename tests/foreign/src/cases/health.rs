@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::fixture::Fixture;
+use crate::python::Script;
 use crate::suite::Case;
 use test_environment::{ALICE, Server, frevo};
 
@@ -118,9 +119,17 @@ fn hung_file_system(fixture: &mut Fixture) -> Result<()> {
     }
     wait_for(fixture, &server, "file_system", false)?;
 
+    let mut command = fixture.script_command("latency.py", &[]);
+    command.env("SERVER_PORT", server.port().to_string());
+    let mut client = Script::start(command)?;
+    client.wait_for("ready")?;
     mount.signal(libc::SIGSTOP)?;
+    let begin = Instant::now();
     let said = wait_for(fixture, &server, "file_system_hangs", true)?;
+    println!("    the fault was reported after {:.1} s", begin.elapsed().as_secs_f64());
     ensure!(said.contains("\"share\": \"other\"") && !said.contains("files"), "{said}");
+    client.go_on()?;
+    client.wait_for("measured")?;
     fixture.smbclient().server(&server).run("put /etc/hostname name; ls; del name")?.fine()?;
     let (live, said) = ask(fixture, &server, "--live")?;
     ensure!(live && said.contains("file_system_hangs"), "{said}");
@@ -128,6 +137,8 @@ fn hung_file_system(fixture: &mut Fixture) -> Result<()> {
     ensure!(text.contains("frevo_fault{fault=\"file_system_hangs\",of=\"other\"} 1"), "{text}");
 
     mount.signal(libc::SIGCONT)?;
+    client.go_on()?;
+    client.end()?;
     wait_for(fixture, &server, "file_system_hangs", false)?;
     other("get there -")?.says("there")?;
     drop(server);
