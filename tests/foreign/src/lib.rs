@@ -11,6 +11,7 @@ mod file;
 mod fixture;
 mod growth;
 pub mod hammer;
+mod mount;
 mod profile;
 mod protection;
 mod python;

@@ -4,15 +4,21 @@
 //! never contained at that position. One file is never changed and one is overwritten now and then; those are sent from
 //! the page cache without a copy. The others are written and truncated all the time.
 //!
-//! The case runs for a few seconds. `FREVO_CONTENT_SECONDS=1800` makes it half an hour.
+//! Other cases do the same on XFS, where space is allocated late, on FUSE, on an overlay, and in streams.
+//!
+//! Each case runs for a few seconds. `FREVO_CONTENT_SECONDS=1800` makes it half an hour.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use client::{Client, Credentials, Open, Options};
 use proto::fscc::FileInformationClass;
 use proto::smb2::set_info::SetInfoRequest;
@@ -20,10 +26,19 @@ use proto::smb2::{FileId, InfoType};
 
 use crate::fixture::Fixture;
 use crate::hammer::Random;
+use crate::mount::Mount;
 use crate::suite::Case;
-use test_environment::ALICE;
+use test_environment::{ALICE, Disk};
 
-pub(super) const CASES: &[Case] = &[Case::new("content.readers_writers", readers_writers)];
+pub(super) const CASES: &[Case] = &[
+    Case::new("content.readers_writers", readers_writers),
+    Case::new("content.streams", in_streams),
+    Case::new("content.xfs", on_xfs).needs_root(),
+    Case::new("content.fuse", on_fuse).needs_root(),
+    Case::new("content.overlay", on_overlay).needs_root(),
+];
+
+const TEMPLATE: &str = "[global]\n@TARGET@\n[files]\n\tpath = @PATH@\n\tread only = no\n";
 
 /// The size of the files that are not truncated, and the largest size of the others.
 const SIZE: usize = 4 << 20;
@@ -35,11 +50,27 @@ const NAMES: [&str; 4] = ["still", "calm", "busy", "busier"];
 /// The index of the first file that is truncated.
 const TRUNCATED: usize = 2;
 
+/// Where the files are.
+#[derive(Clone, Copy)]
+struct Place {
+    address: SocketAddr,
+    /// What precedes their names.
+    prefix: &'static str,
+}
+
+impl Place {
+    fn name(self, which: usize) -> String {
+        format!("{}{}", self.prefix, NAMES[which])
+    }
+}
+
 /// The newest version of each file that a writer may have begun to write.
 type Versions = Arc<[AtomicU64; NAMES.len()]>;
 
-fn seconds() -> u64 {
-    std::env::var("FREVO_CONTENT_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12)
+/// How long a case runs: `usual` seconds, unless the environment says otherwise.
+fn time(usual: u64) -> Duration {
+    let told = std::env::var("FREVO_CONTENT_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(told.unwrap_or(usual))
 }
 
 fn content(from: usize, to: usize, version: u64) -> Vec<u8> {
@@ -83,9 +114,9 @@ async fn set_size(client: &mut Client, file_id: FileId, size: usize) -> client::
 }
 
 /// Overwrites one file as a whole and lets it rest.
-async fn overwrite_calmly(address: SocketAddr, versions: Versions, end: Instant) -> Result<()> {
-    let mut client = connect(address, false, false).await?;
-    let file = client.open(&Open::file("calm")).await?;
+async fn overwrite_calmly(place: Place, versions: Versions, end: Instant) -> Result<()> {
+    let mut client = connect(place.address, false, false).await?;
+    let file = client.open(&Open::file(&place.name(1))).await?;
     while Instant::now() + REST < end {
         tokio::time::sleep(REST).await;
         let version = versions[1].fetch_add(1, Ordering::SeqCst) + 1;
@@ -96,26 +127,27 @@ async fn overwrite_calmly(address: SocketAddr, versions: Versions, end: Instant)
 }
 
 /// Overwrites, truncates and extends a file.
-async fn change(address: SocketAddr, which: usize, seal: bool, versions: Versions, end: Instant) -> Result<()> {
+async fn change(place: Place, which: usize, seal: bool, versions: Versions, end: Instant) -> Result<()> {
     let mut random = Random::new(which as u64);
-    let mut client = connect(address, false, seal).await?;
-    let file = client.open(&Open::file(NAMES[which])).await?;
+    let mut client = connect(place.address, false, seal).await?;
+    let file = client.open(&Open::file(&place.name(which))).await?;
     let mut size = SIZE;
     while Instant::now() < end {
         let version = versions[which].fetch_add(1, Ordering::SeqCst) + 1;
-        let place = |random: &mut Random| random.next(SIZE / WORD + 1) * WORD;
+        let offset = |random: &mut Random| random.next(SIZE / WORD + 1) * WORD;
         match random.next(3) {
             0 => {
-                size = size.min(place(&mut random));
+                // A larger file gets a hole.
+                size = offset(&mut random);
                 set_size(&mut client, file, size).await?;
             }
             1 => {
-                let to = size.max(place(&mut random));
+                let to = size.max(offset(&mut random));
                 client.write(file, size as u64, &content(size, to, version)).await?;
                 size = to;
             }
             _ => {
-                let (from, to) = (place(&mut random).min(size), place(&mut random).min(size));
+                let (from, to) = (offset(&mut random).min(size), offset(&mut random).min(size));
                 let (from, to) = (from.min(to), from.max(to));
                 client.write(file, from as u64, &content(from, to, version)).await?;
             }
@@ -125,12 +157,12 @@ async fn change(address: SocketAddr, which: usize, seal: bool, versions: Version
     Ok(())
 }
 
-async fn read(address: SocketAddr, seed: u64, sign: bool, seal: bool, versions: Versions, end: Instant) -> Result<u64> {
+async fn read(place: Place, seed: u64, sign: bool, seal: bool, versions: Versions, end: Instant) -> Result<u64> {
     let mut random = Random::new(seed);
-    let mut client = connect(address, sign, seal).await?;
+    let mut client = connect(place.address, sign, seal).await?;
     let mut files = Vec::new();
-    for name in NAMES {
-        files.push(client.open(&Open::existing(name)).await?);
+    for which in 0..NAMES.len() {
+        files.push(client.open(&Open::existing(&place.name(which))).await?);
     }
     let mut total = 0;
     while Instant::now() < end {
@@ -147,24 +179,79 @@ async fn read(address: SocketAddr, seed: u64, sign: bool, seal: bool, versions: 
 }
 
 fn readers_writers(fixture: &mut Fixture) -> Result<()> {
-    let directory = fixture.share("files");
-    for name in NAMES {
-        let path = directory.join(name);
-        fs::write(&path, content(0, SIZE, 1))?;
-        fixture.environment.people().give(&path, &ALICE)?;
+    let place = Place { address: fixture.server.address(), prefix: "" };
+    work(place, Some(&fixture.share("files")), time(12))
+}
+
+fn in_streams(fixture: &mut Fixture) -> Result<()> {
+    work(Place { address: fixture.server.address(), prefix: "content:" }, None, time(6))
+}
+
+/// In a mount namespace that ends with its thread.
+fn on_xfs(fixture: &mut Fixture) -> Result<()> {
+    let fixture = &*fixture;
+    let done = thread::scope(|scope| {
+        let worked = scope.spawn(|| {
+            let mut mkfs = Command::new("mkfs.xfs");
+            mkfs.arg("-q");
+            let disk = Disk::with(&fixture.environment.dir().join("data"), mkfs, "loop")?;
+            on(fixture, "on-xfs", &disk.point())
+        });
+        worked.join()
+    });
+    done.map_err(|_| anyhow!("the thread with the file system panicked"))?
+}
+
+fn on_fuse(fixture: &mut Fixture) -> Result<()> {
+    let [source, place] = directories(fixture, ["content-fuse-source", "content-fuse"])?;
+    let _mount = Mount::fuse(&source, &place)?;
+    on(fixture, "on-fuse", &place)
+}
+
+fn on_overlay(fixture: &mut Fixture) -> Result<()> {
+    let [parts, place] = directories(fixture, ["content-overlay-parts", "content-overlay"])?;
+    // The upper directory of an overlay must not be on an overlay.
+    let _memory = Mount::memory("200m", &parts)?;
+    for part in ["lower", "upper", "work"] {
+        fs::create_dir(parts.join(part))?;
     }
-    let address = fixture.server.address();
-    let end = Instant::now() + REST + Duration::from_secs(seconds());
+    let _mount = Mount::overlay(&parts, &place)?;
+    on(fixture, "on-overlay", &place)
+}
+
+fn directories<const N: usize>(fixture: &Fixture, names: [&str; N]) -> Result<[PathBuf; N]> {
+    let made = names.map(|name| fixture.environment.make_dir(name, &ALICE, 0o777));
+    let made: Vec<_> = made.into_iter().collect::<Result<_>>()?;
+    Ok(made.try_into().expect("as many as there are names"))
+}
+
+/// The clients work in a directory of another file system, with a server of its own.
+fn on(fixture: &Fixture, name: &str, directory: &Path) -> Result<()> {
+    fs::set_permissions(directory, Permissions::from_mode(0o777))?;
+    let server = fixture.environment.start(name, &TEMPLATE.replace("@PATH@", &directory.display().to_string()))?;
+    work(Place { address: server.address(), prefix: "" }, Some(directory), time(6))
+}
+
+/// The clients work for some time. At the end they see what is in the directory, or all the same if that is not known.
+fn work(place: Place, directory: Option<&Path>, time: Duration) -> Result<()> {
+    let Place { address, .. } = place;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
+        let mut client = connect(address, false, false).await?;
+        for which in 0..NAMES.len() {
+            let file = client.open(&Open::file(&place.name(which))).await?;
+            client.write(file, 0, &content(0, SIZE, 1)).await?;
+            client.close(file).await?;
+        }
+        let end = Instant::now() + REST + time;
         let versions: Versions = Arc::new(std::array::from_fn(|_| AtomicU64::new(1)));
-        let mut changes = vec![tokio::spawn(overwrite_calmly(address, versions.clone(), end))];
+        let mut changes = vec![tokio::spawn(overwrite_calmly(place, versions.clone(), end))];
         for (which, seal) in [(TRUNCATED, false), (TRUNCATED + 1, true)] {
-            changes.push(tokio::spawn(change(address, which, seal, versions.clone(), end)));
+            changes.push(tokio::spawn(change(place, which, seal, versions.clone(), end)));
         }
         let modes = [(false, false), (false, false), (true, false), (false, true)];
         let readers: Vec<_> = std::iter::zip(1.., modes)
-            .map(|(seed, (sign, seal))| tokio::spawn(read(address, seed, sign, seal, versions.clone(), end)))
+            .map(|(seed, (sign, seal))| tokio::spawn(read(place, seed, sign, seal, versions.clone(), end)))
             .collect();
         for reader in readers {
             ensure!(reader.await?? > 0, "a reader has read nothing");
@@ -172,14 +259,18 @@ fn readers_writers(fixture: &mut Fixture) -> Result<()> {
         for change in changes {
             change.await??;
         }
-        // The clients see what is in the directory.
-        for (sign, seal) in modes {
-            let mut client = connect(address, sign, seal).await?;
-            for name in NAMES {
-                let local = fs::read(directory.join(name))?;
-                let file = client.open(&Open::existing(name)).await?;
+        for which in 0..NAMES.len() {
+            let name = place.name(which);
+            let mut expected = match directory {
+                Some(directory) => Some(fs::read(directory.join(&name))?),
+                None => None,
+            };
+            for (sign, seal) in modes {
+                let mut client = connect(address, sign, seal).await?;
+                let file = client.open(&Open::existing(&name)).await?;
                 let read = client.read(file, 0, SIZE as u32).await?;
-                ensure!(read == local, "{name} differs (sign: {sign}, seal: {seal})");
+                let expected = expected.get_or_insert_with(|| read.to_vec());
+                ensure!(read == *expected, "{name} differs (sign: {sign}, seal: {seal})");
             }
         }
         Ok(())

@@ -1,14 +1,14 @@
 //! Health: a file system that hangs or is full is reported, and other shares are served.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use crate::fixture::Fixture;
+use crate::mount::Mount;
 use crate::python::Script;
 use crate::suite::Case;
 use test_environment::{ALICE, Server, frevo};
@@ -24,57 +24,6 @@ const TRIES: u32 = 150;
 
 const TEMPLATE: &str = "[global]\n@TARGET@\n[files]\n\tpath = @DIR@/data/files\n\tread only = no\n\
                         [other]\n\tpath = @DIR@/OTHER\n\tread only = no\n";
-
-/// A mounted file system, unmounted when it is dropped.
-struct Mount {
-    place: PathBuf,
-    /// The program that serves it.
-    program: Option<Child>,
-}
-
-impl Mount {
-    /// A directory served by bindfs, a file system in user space.
-    fn fuse(source: &Path, place: &Path) -> Result<Mount> {
-        let mut command = Command::new("bindfs");
-        command.arg("-f").arg(source).arg(place).stdout(Stdio::null()).stderr(Stdio::null());
-        let program = command.spawn().context("cannot start bindfs")?;
-        let mount = Mount { place: place.to_owned(), program: Some(program) };
-        for _ in 0..TRIES {
-            if fs::read_to_string("/proc/self/mounts")?.contains(&*place.to_string_lossy()) {
-                return Ok(mount);
-            }
-            thread::sleep(PAUSE);
-        }
-        anyhow::bail!("bindfs mounts nothing at {}", place.display())
-    }
-
-    fn memory(size: &str, place: &Path) -> Result<Mount> {
-        let options = format!("size={size},mode=0777");
-        let done = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(place).status()?;
-        ensure!(done.success(), "mount: {done}");
-        Ok(Mount { place: place.to_owned(), program: None })
-    }
-
-    fn signal(&self, signal: libc::c_int) -> Result<()> {
-        let program = self.program.as_ref().context("no program serves the file system")?;
-        // SAFETY: kill has no memory effects. The child has not been waited for, so its process ID is its own.
-        ensure!(unsafe { libc::kill(program.id() as libc::pid_t, signal) } == 0, std::io::Error::last_os_error());
-        Ok(())
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        if self.program.is_some() {
-            let _ = self.signal(libc::SIGCONT);
-        }
-        let _ = Command::new("umount").arg("-l").arg(&self.place).status();
-        if let Some(mut program) = self.program.take() {
-            let _ = program.kill();
-            let _ = program.wait();
-        }
-    }
-}
 
 /// Returns whether `frevo status` succeeds with `probe`, and its answer in JSON.
 fn ask(fixture: &Fixture, server: &Server, probe: &str) -> Result<(bool, String)> {
