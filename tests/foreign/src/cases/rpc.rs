@@ -85,10 +85,10 @@ const GLOBALS: &str = "[global]\n@TARGET@\n\tread only = no\n\tadmin users = ali
     [files]\n\tpath = @DIR@/data/files\n\tcomment = a plain directory\n";
 
 /// A client that holds a file open. It ends when this is dropped.
-struct Holder(Child);
+pub(super) struct Holder(Child);
 
 impl Holder {
-    fn open(fixture: &Fixture, server: &Server, person: &Person, file: &str) -> Result<Holder> {
+    pub(super) fn open(fixture: &Fixture, server: &Server, person: &Person, file: &str) -> Result<Holder> {
         let mut command = fixture.program("smbclient", server, &person.credentials());
         command.arg("//127.0.0.1/files").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().context("cannot start smbclient")?;

@@ -18,16 +18,18 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::people::output;
 use super::printing::Cups;
+use super::rpc::Holder;
 use super::twins::{Twin, Twins};
 use crate::fixture::Fixture;
 use crate::suite::Case;
-use test_environment::{ALICE, BOB, Person, Port445};
+use test_environment::{ALICE, BOB, CREW, Person, Port445};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("rpc.compared.rpcclient", |fixture| compare(fixture, "rpcclient", &rpcclient()))
         .needs_root()
         .frevo_only(),
     Case::new("rpc.compared.net", |fixture| compare(fixture, "net", &net())).needs_root().frevo_only(),
+    Case::new("rpc.compared.administrators", administrators).needs_root().frevo_only(),
     Case::new("rpc.compared.impacket", impacket).needs_root().frevo_only(),
     Case::new("rpc.compared.printers", printers).needs_root().frevo_only(),
 ];
@@ -178,6 +180,49 @@ const CALLS: &[&str] = &[
     "winreg_enumkey HKLM\\\\SYSTEM",
 ];
 
+/// Calls of rpcclient by an administrator of both servers, while a file is open.
+const OF_CLIENTS: &[&str] = &[
+    "srvinfo 102",
+    r"netsessenum \\\\127.0.0.1 bob 0",
+    r"netsessenum \\\\127.0.0.1 bob 1",
+    r"netsessenum \\\\127.0.0.1 bob 2",
+    r"netsessenum \\\\127.0.0.1 bob 10",
+    r"netsessenum \\\\127.0.0.1 bob 502",
+    r"netsessenum \\\\127.0.0.1 nobody-here 0",
+    r"netsessenum \\\\192.0.2.1 bob 0",
+    "netfileenum",
+    "netconnenum files",
+    "netconnenum none",
+    "netdiskenum",
+    "wkssvc_wkstagetinfo 101",
+    "wkssvc_wkstagetinfo 102",
+    "wkssvc_enumerateusers",
+    "wkssvc_enumeratecomputernames",
+    "enumdomusers",
+    "queryuser bob",
+    "queryusergroups 1000",
+    "queryaliasmem builtin 544",
+    "querygroup 513",
+    "querygroupmem 513",
+    r"netsessdel \\\\192.0.2.1 bob",
+    r"netsessdel \\\\127.0.0.1 bob",
+    r"netsessenum \\\\127.0.0.1 bob 0",
+];
+
+/// Words of `net rpc` by that administrator. There is no `net rpc session`: `netsessenum` of rpcclient is that call.
+const OF_CLIENTS_BY_NET: &[&[&str]] = &[
+    &["file"],
+    &["file", "user", "bob"],
+    &["file", "user", "nobody-here"],
+    &["file", "close", "99999"],
+    &["group", "members", "None"],
+    &["group", "members", "Administrators"],
+    &["group", "members", "none-such"],
+    &["user", "info", "bob"],
+    &["user", "info", "nobody-here"],
+    &["share", "delete", "none"],
+];
+
 /// Words of `net rpc`.
 const NET: &[&[&str]] = &[
     &["share", "list"],
@@ -230,12 +275,35 @@ fn rpcclient() -> Vec<Call> {
 }
 
 fn net() -> Vec<Call> {
-    let of = |words: &&[&str]| {
-        let words = [&["net", "rpc"], *words, &["-S", "@ADDRESS@", "-U", "@USER@"]].concat();
-        call(&words[1..words.len() - 4].join(" "), &ALICE, &words)
-    };
     let lists = call("smbclient -L", &ALICE, &["smbclient", "-g", "-L", "@ADDRESS@", "-U", "@USER@"]);
-    NET.iter().map(of).chain([lists]).collect()
+    NET.iter().map(net_rpc).chain([lists]).collect()
+}
+
+fn net_rpc(words: &&[&str]) -> Call {
+    let words = [&["net", "rpc"], *words, &["-S", "@ADDRESS@", "-U", "@USER@"]].concat();
+    call(&words[1..words.len() - 4].join(" "), &ALICE, &words)
+}
+
+/// What administrators see of clients. Without winbindd, an alias has the members of a UNIX group in Samba.
+fn administrators(fixture: &mut Fixture) -> Result<()> {
+    let by_rpcclient =
+        OF_CLIENTS.iter().map(|what| call(what, &ALICE, &["rpcclient", "@ADDRESS@", "-U", "@USER@", "-c", what]));
+    let calls: Vec<Call> = OF_CLIENTS_BY_NET.iter().map(net_rpc).chain(by_rpcclient).collect();
+    let case = "administrators";
+    let files = net_rpc(&&["file"][..]);
+    let mut holders = Vec::new();
+    compare_with(fixture, case, GLOBALS, &calls, |fixture, twins| {
+        let group = format!("unixgroup={}", CREW.0);
+        let said = twins.administrate("net", &["groupmap", "add", "sid=S-1-5-32-544", &group, "type=builtin"])?;
+        ensure!(said.contains("Successfully added"), "{said}");
+        for twin in [Twin::Samba, Twin::Frevo] {
+            holders.push(Holder::open(fixture, twins.server(twin), &BOB, "held.txt")?);
+            let is_held = |_: &usize| run(twins, twin, &files).is_ok_and(|text| text.contains("held.txt"));
+            let again = (0..100).inspect(|_| sleep(Duration::from_millis(100))).find(is_held);
+            ensure!(again.is_some(), "the open file is not listed by {twin:?}: {}", run(twins, twin, &files)?);
+        }
+        Ok(())
+    })
 }
 
 /// Printers of the same CUPS.
@@ -253,7 +321,7 @@ fn printers(fixture: &mut Fixture) -> Result<()> {
     let calls = OF_PRINTERS.iter().map(|what| of(&ALICE, what)).chain(by_bob.iter().map(|what| of(&BOB, what)));
     let calls: Vec<Call> = calls.chain([call("rpc printer list", &ALICE, &list)]).collect();
     let template = PRINTERS.replace("@CUPS@", &cups.socket().display().to_string());
-    compare_with(fixture, "printers", &template, &calls, |twins| {
+    compare_with(fixture, "printers", &template, &calls, |_, twins| {
         // Samba reads the list of queues in the background.
         let is_known = |_: &usize| run(twins, Twin::Samba, &first).is_ok_and(|text| text.contains("laser"));
         let again = (0..100).inspect(|_| sleep(Duration::from_millis(100))).find(is_known);
@@ -274,6 +342,13 @@ fn impacket(fixture: &mut Fixture) -> Result<()> {
     let calls = [
         of("samrdump.py", &[]),
         of("lookupsid.py", &["1010"]),
+        of("net.py", &["user"]),
+        of("net.py", &["user", "-name", "alice"]),
+        of("net.py", &["computer"]),
+        of("net.py", &["group"]),
+        of("net.py", &["group", "-name", "None"]),
+        of("net.py", &["localgroup"]),
+        of("net.py", &["localgroup", "-name", "Administrators"]),
         of("services.py", &["list"]),
         of("services.py", &["status", "-name", "Spooler"]),
         of("services.py", &["config", "-name", "Spooler"]),
@@ -333,7 +408,7 @@ fn listed(case: &str) -> Result<Vec<Difference>> {
 }
 
 fn compare(fixture: &mut Fixture, case: &str, calls: &[Call]) -> Result<()> {
-    compare_with(fixture, case, GLOBALS, calls, |_| Ok(()))
+    compare_with(fixture, case, GLOBALS, calls, |_, _| Ok(()))
 }
 
 fn compare_with(
@@ -341,12 +416,12 @@ fn compare_with(
     case: &str,
     template: &str,
     calls: &[Call],
-    wait: impl FnOnce(&Twins) -> Result<()>,
+    wait: impl FnOnce(&Fixture, &Twins) -> Result<()>,
 ) -> Result<()> {
     let tree = fixture.environment.make_dir(&format!("data/compared-{case}"), &ALICE, 0o777)?;
     fs::write(tree.join("held.txt"), "held")?;
     let twins = Twins::start(fixture, &format!("compared-{case}"), template, [&tree, &tree])?;
-    wait(&twins)?;
+    wait(fixture, &twins)?;
     let (mut found, mut shown) = (Vec::new(), String::new());
     for call in calls {
         let [samba, frevo] = [Twin::Samba, Twin::Frevo].map(|twin| run(&twins, twin, call));

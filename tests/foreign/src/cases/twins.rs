@@ -28,7 +28,7 @@ pub(super) struct Twins {
     // The servers end before the environment is removed.
     servers: [Server; 2],
     doors: Port445,
-    _bed: TestEnvironment,
+    bed: TestEnvironment,
     /// The SIDs of alice, bob and carol.
     pub(super) sids: [String; 3],
     client: std::path::PathBuf,
@@ -63,7 +63,7 @@ impl Twins {
         }
         let doors = Port445::open([samba.address(), frevo.address()])?;
         let client = fixture.environment.dir().join("client/smb.conf");
-        Ok(Twins { servers: [samba, frevo], doors, _bed: environment, sids, client })
+        Ok(Twins { servers: [samba, frevo], doors, bed: environment, sids, client })
     }
 
     /// Runs a script against one of the servers.
@@ -79,6 +79,18 @@ impl Twins {
     /// Makes a program reach the servers at port 445 of [`Port445::ADDRESSES`].
     pub(super) fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         self.doors.enter(command)
+    }
+
+    /// Returns one of the servers.
+    pub(super) fn server(&self, twin: Twin) -> &Server {
+        &self.servers[usize::from(twin == Twin::Frevo)]
+    }
+
+    /// Runs a program of Samba that administrates its server.
+    pub(super) fn administrate(&self, program: &str, arguments: &[&str]) -> Result<String> {
+        let mut command = Command::new(program);
+        let command = command.arg("-s").arg(self.server(Twin::Samba).conf()).args(arguments);
+        output(self.bed.people().enter(command))
     }
 
     /// Returns the smb.conf of Samba's client programs.
