@@ -38,26 +38,44 @@ impl Server {
     /// Closes the open of a file, a directory or a print job with this volatile id, also a durable one without a
     /// session. Returns `false` if there is no such open.
     pub async fn close_file(&self, volatile_id: u64) -> bool {
-        self.close_one(|open| open.volatile_id == volatile_id).await
+        let mut found = None;
+        let searched = self
+            .walk_sessions(|session, _| {
+                found = session.open_by_volatile(volatile_id);
+                if found.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })
+            .await;
+        if searched.is_continue() {
+            let _ = self
+                .walk_kept(|open| {
+                    found = (open.volatile_id == volatile_id).then(|| open.clone());
+                    if found.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                })
+                .await;
+        }
+        match found.filter(|open| !open.is_pipe()) {
+            Some(open) => self.close_found(&open).await,
+            None => false,
+        }
     }
 
     /// As [`Server::close_file`], for the number that administrators see through pipes. Two opens that share a number
     /// both stay.
     pub(crate) async fn close_file_number(&self, number: u32) -> bool {
-        self.close_one(|open| open.file_number() == number).await
-    }
-
-    async fn close_one(&self, is_meant: impl Fn(&Open) -> bool) -> bool {
         let mut found = Vec::new();
         let _ = self
             .walk_opens(|open, _| {
-                if !open.is_pipe() && is_meant(open) {
+                if !open.is_pipe() && open.file_number() == number {
                     found.push(open.clone());
                 }
                 if found.len() < 2 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })
             .await;
         let [open] = &found[..] else { return false };
+        self.close_found(open).await
+    }
+
+    async fn close_found(&self, open: &Arc<Open>) -> bool {
         if let Some(file) = open.file() {
             let path = file.name.path.lock().clone();
             tracing::info!(share = open.tree.share_name(), %path, "an administrator closes a file");
@@ -92,10 +110,15 @@ impl Server {
             audit::disconnected(tree);
             closed += 1;
         }
-        for (open, _) in self.opens.durable.kept(self.environment.uptime()) {
-            if is_meant(open.tree.share_name()) {
-                close_held(self, &open).await;
-            }
+        let mut kept = Vec::new();
+        let _ = self
+            .walk_kept(|open| {
+                kept.extend(is_meant(open.tree.share_name()).then(|| open.clone()));
+                ControlFlow::Continue(())
+            })
+            .await;
+        for open in &kept {
+            close_held(self, open).await;
         }
         closed
     }

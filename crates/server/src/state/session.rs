@@ -381,6 +381,11 @@ impl Session {
         self.opens.lock().by_id.get(&volatile).filter(|open| open.persistent_id == persistent).cloned()
     }
 
+    /// Returns the open with this volatile id.
+    pub(crate) fn open_by_volatile(&self, volatile: u64) -> Option<Arc<Open>> {
+        self.opens.lock().by_id.get(&volatile).cloned()
+    }
+
     /// Removes an open. Only one caller gets it, so that an open is closed once.
     pub fn remove_open(&self, volatile: u64) -> Option<Arc<Open>> {
         let mut opens = self.opens.lock();

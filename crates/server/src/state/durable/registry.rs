@@ -1,6 +1,7 @@
 //! Opens without a session, and their expiry ([MS-SMB2] 3.3.2.2, 3.3.2.4, 3.3.6.2, 3.3.6.4).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -30,7 +31,8 @@ pub(crate) struct Registry {
 
 #[derive(Default)]
 struct State {
-    detached: HashMap<u64, Detached>,
+    /// By persistent id.
+    detached: BTreeMap<u64, Detached>,
     /// Persistent ids of opens that must be closed because they block another client.
     condemned: Vec<u64>,
     persistent: Index,
@@ -69,6 +71,13 @@ impl Registry {
     pub(crate) fn kept(&self, now: Duration) -> Vec<(Arc<Open>, Duration)> {
         let left = |detached: &Detached| (detached.open.clone(), detached.until.saturating_sub(now));
         self.state.lock().detached.values().map(left).collect()
+    }
+
+    /// Returns at most `most` of the opens that have no session, those with the lowest persistent ids above `after`.
+    pub(crate) fn kept_after(&self, after: Option<u64>, most: usize) -> Vec<Arc<Open>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let state = self.state.lock();
+        state.detached.range((from, Bound::Unbounded)).take(most).map(|(_, detached)| detached.open.clone()).collect()
     }
 
     /// Preserves an open whose session has ended, if it has terms ([MS-SMB2] 3.3.7.1). `false` if it must be closed.
@@ -213,10 +222,10 @@ impl State {
         Some(detached)
     }
 
-    fn extract(&mut self, is_meant: impl FnMut(&u64, &mut Detached) -> bool) -> Vec<Arc<Open>> {
-        let extracted: Vec<_> = self.detached.extract_if(is_meant).map(|(_, detached)| detached).collect();
-        extracted.iter().for_each(|detached| self.release(detached));
-        extracted.into_iter().map(|detached| detached.open).collect()
+    fn extract(&mut self, mut is_meant: impl FnMut(&u64, &mut Detached) -> bool) -> Vec<Arc<Open>> {
+        let meant = self.detached.iter_mut().filter_map(|(id, detached)| is_meant(id, detached).then_some(*id));
+        let ids: Vec<u64> = meant.collect();
+        ids.into_iter().filter_map(|id| self.remove(id)).map(|detached| detached.open).collect()
     }
 
     fn release(&mut self, detached: &Detached) {

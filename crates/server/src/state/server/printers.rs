@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::Server;
 use crate::policy::limits::SPOOL_DIRECTORIES_MAX;
+use crate::policy::printing::Printers;
 use crate::policy::{Policy, Share};
 use crate::printing::{QueueInfo, SentJobs};
 use crate::tree::Disk;
@@ -84,6 +85,24 @@ fn is_of_job(name: &[u8]) -> bool {
     digits.len() == DIGITS && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// The queues that lists of shares have. A share is made when the list gets to it, because there may be many.
+pub(crate) struct ListedPrinters {
+    printers: Option<Arc<dyn Printers>>,
+    queues: Arc<[QueueInfo]>,
+}
+
+impl ListedPrinters {
+    /// Returns the share of each queue whose name no share of the configuration has.
+    pub(crate) fn shares<'a>(&'a self, policy: &'a Policy) -> impl Iterator<Item = Arc<Share>> + Send + 'a {
+        let others = self.queues.iter().filter(|queue| policy.share(&queue.name).is_none());
+        others.filter_map(|queue| {
+            let section = self.printers.as_ref()?.section();
+            let comment = if queue.description.is_empty() { &section.comment } else { &queue.description };
+            Some(Arc::new(Share { name: queue.name.clone(), comment: comment.clone(), ..section.clone() }))
+        })
+    }
+}
+
 impl Server {
     /// Returns the share that `[printers]` makes of the queue called `name`. A print system that has never answered has
     /// no queues, and the log of the print system says why.
@@ -99,16 +118,10 @@ impl Server {
 
     /// Returns the queues as shares for a list, if `load printers` lists them. As in Samba, `browseable = no` hides the
     /// section itself, not the printers.
-    pub(crate) async fn listed_printers(&self, policy: &Policy) -> Vec<Arc<Share>> {
+    pub(crate) async fn listed_printers(&self, policy: &Policy) -> ListedPrinters {
         let listed = policy.printers.as_ref().filter(|it| policy.load_printers && it.section().available);
-        let Some(printers) = listed else { return Vec::new() };
-        let section = printers.section();
-        let share = |queue: &QueueInfo| {
-            let comment = if queue.description.is_empty() { &section.comment } else { &queue.description };
-            Arc::new(Share { name: queue.name.clone(), comment: comment.clone(), ..section.clone() })
-        };
-        let queues = self.queues().await;
-        queues.iter().filter(|queue| policy.share(&queue.name).is_none()).map(share).collect()
+        let queues = if listed.is_some() { self.queues().await } else { Arc::default() };
+        ListedPrinters { printers: listed.cloned(), queues }
     }
 
     /// Returns the queues of the print system; none if it does not answer.

@@ -161,7 +161,7 @@ async fn list(call: &Call<'_>, asked: &EnumPrinters) -> Result<Answer, u32> {
     let configured = policy.shares.values().filter(|share| share.browseable && share.available).cloned();
     let of_queues = call.server.listed_printers(&policy).await;
     let (mut work, mut left) = (Work::new(), PRINTERS_WITH_JOBS_MAX);
-    for share in configured.chain(of_queues) {
+    for share in configured.chain(of_queues.shares(&policy)) {
         work.spend(1).await;
         let Some(printing) = &share.printing else { continue };
         if !call.caller.may_connect(&share).await {

@@ -54,7 +54,8 @@ async fn list(call: &Call<'_>, request: Request, is_meant: impl Fn(&str) -> bool
         }
     }
     let others = of_users(&policy).await.into_iter().chain(own_home(&policy, call).await);
-    let others = others.chain(call.server.listed_printers(&policy).await);
+    let printers = call.server.listed_printers(&policy).await;
+    let others = others.chain(printers.shares(&policy));
     for share in others.filter(|share| is_meant(&share.name)) {
         if list.offer(true).await {
             list.add(&view.describe(&share));
