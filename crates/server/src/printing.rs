@@ -115,36 +115,49 @@ impl Drop for SpoolFile {
 
 /// The numbers of jobs that clients are sending, by queue. The print system does not know these jobs yet.
 #[derive(Clone, Default, Debug)]
-pub struct SentJobs(Arc<Mutex<HashMap<String, usize>>>);
+pub struct SentJobs(Arc<Mutex<HashMap<String, OfUsers>>>);
+
+/// The numbers of jobs that are being sent to one queue, by user.
+type OfUsers = HashMap<String, usize>;
 
 /// A job that is being sent to a queue, until this is dropped.
 #[derive(Debug)]
-pub struct Counted(SentJobs, String);
+pub struct Counted {
+    sent: SentJobs,
+    queue: String,
+    user: String,
+}
 
 impl SentJobs {
-    /// Counts another job of a queue, in which `waiting` jobs are already; `None` if there would be more than `most`.
-    pub fn add(&self, queue: &str, waiting: usize, most: usize) -> Option<Counted> {
+    /// Counts another job of a user for a queue, in which `waiting` jobs are already. `None` if there would be more
+    /// than `most`, or if the user already sends half of the jobs that there is room for. Others can print
+    /// although a user does not end their jobs.
+    pub fn add(&self, queue: &str, user: &str, waiting: usize, most: usize) -> Option<Counted> {
+        let room = most.saturating_sub(waiting);
         let mut sent = self.0.lock();
-        let count = sent.entry(queue.to_owned()).or_default();
-        if count.saturating_add(waiting) >= most {
-            if *count == 0 {
-                sent.remove(queue);
-            }
+        let of_users = sent.get(queue);
+        let all: usize = of_users.map_or(0, |users| users.values().sum());
+        let own = of_users.and_then(|users| users.get(user)).copied().unwrap_or(0);
+        if all >= room || own >= room.div_ceil(2) {
             return None;
         }
-        *count += 1;
-        Some(Counted(self.clone(), queue.to_owned()))
+        *sent.entry(queue.to_owned()).or_default().entry(user.to_owned()).or_default() += 1;
+        Some(Counted { sent: self.clone(), queue: queue.to_owned(), user: user.to_owned() })
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut sent = self.0.0.lock();
-        if let Some(count) = sent.get_mut(&self.1) {
+        let mut sent = self.sent.0.lock();
+        let Some(users) = sent.get_mut(&self.queue) else { return };
+        if let Some(count) = users.get_mut(&self.user) {
             *count -= 1;
             if *count == 0 {
-                sent.remove(&self.1);
+                users.remove(&self.user);
             }
+        }
+        if users.is_empty() {
+            sent.remove(&self.queue);
         }
     }
 }

@@ -157,7 +157,11 @@ impl World {
     }
 
     fn client(&self, share: &str) -> TestClient {
-        let mut client = TestClient::logged_on(&self.server, "alice");
+        self.client_of("alice", share)
+    }
+
+    fn client_of(&self, user: &str, share: &str) -> TestClient {
+        let mut client = TestClient::logged_on(&self.server, user);
         assert_eq!(client.tree_connect(share), Status::SUCCESS);
         client
     }
@@ -319,7 +323,7 @@ fn jobs_are_bounded_in_number_and_size() {
     let mut client = world.client("ink");
     world.recorder.waiting.store(3, Ordering::Relaxed);
     assert_eq!(create(&mut client, "x", |_| ()), Err(Status::PRINT_QUEUE_FULL));
-    world.recorder.waiting.store(1, Ordering::Relaxed);
+    world.recorder.waiting.store(0, Ordering::Relaxed);
     let jobs: Vec<_> = (0..2).map(|_| create(&mut client, "x", |_| ()).expect("a job")).collect();
     // A user may have half of what is free.
     assert_eq!(create(&mut client, "x", |_| ()), Err(Status::INSUFFICIENT_RESOURCES));
@@ -372,14 +376,23 @@ fn a_job_with_missing_parts_is_not_printed() {
 #[test]
 fn jobs_that_others_send_count_for_the_queue() {
     let world = World::new();
-    world.recorder.waiting.store(1, Ordering::Relaxed);
-    let mut clients = [world.client("ink"), world.client("ink"), world.client("ink")];
-    let jobs: Vec<_> = clients.iter_mut().map(|client| create(client, "x", |_| ())).collect();
+    let mut alice = [world.client("ink"), world.client("ink"), world.client("ink")];
+    let jobs: Vec<_> = alice.iter_mut().map(|client| create(client, "x", |_| ())).collect();
     assert!(jobs[0].is_ok() && jobs[1].is_ok());
+    // The queue has room for three. A user may send half of them, so that others can print.
     assert_eq!(jobs[2], Err(Status::PRINT_QUEUE_FULL));
-    assert_eq!(close(&mut clients[0], jobs[0].expect("a job")), Status::SUCCESS);
-    assert!(create(&mut clients[2], "x", |_| ()).is_ok());
-    clients.into_iter().for_each(TestClient::disconnect);
+    let mut bob = world.client_of("bob", "ink");
+    let job = create(&mut bob, "x", |_| ()).expect("a job");
+    assert_eq!(create(&mut bob, "x", |_| ()), Err(Status::PRINT_QUEUE_FULL));
+    assert_eq!(close(&mut bob, job), Status::SUCCESS);
+    assert_eq!(close(&mut alice[0], jobs[0].expect("a job")), Status::SUCCESS);
+    assert!(create(&mut alice[2], "x", |_| ()).is_ok());
+    // The last place is there for anybody.
+    world.recorder.waiting.store(2, Ordering::Relaxed);
+    assert_eq!(create(&mut bob, "x", |_| ()), Err(Status::PRINT_QUEUE_FULL));
+    alice.into_iter().for_each(TestClient::disconnect);
+    assert!(create(&mut bob, "x", |_| ()).is_ok());
+    bob.disconnect();
     world.is_clean();
 }
 

@@ -157,10 +157,14 @@ pub(super) async fn check_queue(
     if queue.max_jobs > 0 {
         reply.go_async(request)?;
         let count = system(&request.connection.server)?.job_count(queue, user).await?;
-        let full = Error::because(Status::PRINT_QUEUE_FULL, "the queue is full (`max print jobs`)");
+        let full = Error::because(
+            Status::PRINT_QUEUE_FULL,
+            "the queue is full, or the user sends too many jobs (`max print jobs`)",
+        );
         // Jobs that others send now count, too.
         let sent = &request.connection.server.jobs.sent;
-        counted = Some(sent.add(&queue.queue, count, queue.max_jobs).ok_or(full)?);
+        let sender = request.session()?.user().ok_or(Error::new(Status::USER_SESSION_DELETED))?;
+        counted = Some(sent.add(&queue.queue, &sender.name, count, queue.max_jobs).ok_or(full)?);
     }
     if queue.min_space > 0 {
         let links = SymlinkPolicy { follow: false, wide: false, itself: false };

@@ -21,8 +21,9 @@ pub(crate) const SHARE_REMARK_LIMIT: usize = 48;
 pub(crate) const RPC_STUB_BYTES: usize = 64 * 1024;
 /// Maximum bytes of stub data of an lsarpc call, which may have a list of SIDs to look up.
 pub(crate) const RPC_LOOKUP_STUB_BYTES: usize = 1024 * 1024;
-/// Maximum bytes of stub data of a spoolss call, in which a client sends an empty buffer for a whole list of jobs.
-pub(crate) const RPC_PRINT_STUB_BYTES: usize = 1 << 20;
+/// Maximum bytes of stub data of a spoolss call, in which a client sends an empty buffer for a whole list of jobs: that
+/// of [`LISTED_JOBS_MAX`] jobs with titles of about 100 characters.
+pub(crate) const RPC_PRINT_STUB_BYTES: usize = 4 << 20;
 /// Maximum number of queues whose jobs are counted for one list of printers. Each may cost two questions.
 pub(crate) const PRINTERS_WITH_JOBS_MAX: usize = 64;
 /// Memory in bytes that a pipe may hold even if its user's bound is reached: a short call.

@@ -11,6 +11,7 @@ use proto::rpc::spoolss::{self, OpenPrinter, OpenPrinterEx, rights};
 use proto::status::Status;
 
 use super::documents;
+use crate::accounting::{Charge, Resource};
 use crate::error::Error;
 use crate::rpc::interface::Call;
 use crate::tree::Printer;
@@ -32,6 +33,8 @@ pub(super) struct Opened {
     pub(super) printer: Printer,
     /// The rights of the handle.
     rights: u32,
+    /// The charge for its memory.
+    _memory: Charge,
 }
 
 impl Opened {
@@ -185,7 +188,11 @@ async fn object(call: &Call<'_>, asked: &OpenPrinter) -> Result<Object, u32> {
         return Err(spoolss::error::INVALID_DATATYPE);
     }
     let rights = OF_PRINTER.grant(call, asked.desired).await?;
-    Ok(Object::Printer(Arc::new(Opened { server: server.to_owned(), printer, rights })))
+    let user = &printer.user;
+    let of_values: usize = user.values.iter().map(|value| size_of_val(value) + value.1.len()).sum();
+    let bytes = size_of::<Opened>() + server.len() + user.name.len() + of_values;
+    let memory = call.payer.charge(Resource::PipeData, bytes).map_err(|_| error::NOT_ENOUGH_MEMORY)?;
+    Ok(Object::Printer(Arc::new(Opened { server: server.to_owned(), printer, rights, _memory: memory })))
 }
 
 /// RpcClosePrinter.

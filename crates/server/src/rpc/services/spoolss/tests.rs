@@ -9,8 +9,10 @@ use proto::rpc::ndr::{ContextHandle, Decoder, Encoder};
 use proto::rpc::spoolss::{self, job_control, opnum, printer_control, rights};
 
 use crate::accounting::Resource;
+use crate::accounts::Unavailable;
 use crate::answer::Answer;
-use crate::policy::printing::QueueSystem;
+use crate::policy::limits::{LISTED_JOBS_MAX, QUEUES_MAX};
+use crate::policy::printing::{Printers, QueueSystem};
 use crate::policy::{Policy, PrintPolicy, Share, Template, UserPattern};
 use crate::printing::{
     Action, Job, JobState, NewJob, PrintError, PrintSystem, PrintUser, QueueInfo, QueueJobs, QueueState, Result,
@@ -22,6 +24,7 @@ use crate::vfs::read_into;
 
 /// A print system with jobs of two users.
 struct Recorder {
+    queues: Mutex<Arc<[QueueInfo]>>,
     jobs: Mutex<Vec<Job>>,
     done: Mutex<Vec<String>>,
     printed: Mutex<Vec<(String, String, Vec<u8>)>>,
@@ -32,12 +35,28 @@ fn job(id: u32, user: &str) -> Job {
     Job { id, user: user.into(), title, size: 2048, state: JobState::Queued, submitted: 1_000_000_000 }
 }
 
+fn queue(name: &str) -> QueueInfo {
+    QueueInfo { name: name.into(), description: "a laser".into(), location: "Room 1".into() }
+}
+
+/// `[printers]`.
+struct Section(Share);
+
+impl Printers for Section {
+    fn share_of(&self, queue: &str) -> Answer<std::result::Result<Option<Arc<Share>>, Unavailable>> {
+        Answer::now(Ok(Some(Arc::new(Share { name: queue.to_owned(), ..self.0.clone() }))))
+    }
+
+    fn section(&self) -> &Share {
+        &self.0
+    }
+}
+
 struct Shared(Arc<Recorder>);
 
 impl PrintSystem for Shared {
     fn queues(&self) -> Answer<Result<Arc<[QueueInfo]>>> {
-        let info = QueueInfo { name: "laser".into(), description: "a laser".into(), location: "Room 1".into() };
-        Answer::now(Ok(Arc::from([info])))
+        Answer::now(Ok(self.0.queues.lock().clone()))
     }
 
     fn submit(&self, queue: &Arc<PrintPolicy>, job: NewJob) -> Answer<Result<()>> {
@@ -96,9 +115,12 @@ impl World {
     /// A server that alice administrates, with the printers `ink`, `short` and, for alice only, `secret`.
     fn new() -> World {
         let jobs = Mutex::new(vec![job(7, "alice"), job(8, "bob"), job(13, "bob")]);
-        let recorder = Arc::new(Recorder { jobs, done: Mutex::default(), printed: Mutex::default() });
+        let queues = Mutex::new(Arc::from([queue("laser")]));
+        let recorder = Arc::new(Recorder { queues, jobs, done: Mutex::default(), printed: Mutex::default() });
         let server = TestServer::builder()
             .configure(|policy: &mut Policy| {
+                policy.printers = Some(Arc::new(Section(printer("printers", 0))));
+                policy.load_printers = false;
                 policy.admin_users = vec![UserPattern::User("alice".into())];
                 let mut secret = printer("secret", 0);
                 secret.access.valid_users = vec![UserPattern::User("alice".into())];
@@ -205,7 +227,7 @@ impl Client {
     fn jobs(&mut self, printer: &ContextHandle, level: u32) -> (Vec<u8>, u32, u32) {
         self.query(opnum::ENUM_JOBS, true, |out, size| {
             out.array(4, printer);
-            [0, 100, level].iter().for_each(|number| out.u32(*number));
+            [0, u32::MAX, level].iter().for_each(|number| out.u32(*number));
             buffer(out, size);
         })
     }
@@ -469,4 +491,43 @@ fn forms_and_values_are_returned() {
     assert_eq!(value(&server, "none", 4), (0, error::INVALID_PARAMETER));
     assert_eq!(value(&printer, "ChangeID", 4), (4, error::SUCCESS));
     assert_eq!(value(&printer, "none", 4), (0, error::FILE_NOT_FOUND));
+}
+
+#[test]
+fn long_lists_are_complete() {
+    let world = World::new();
+    let mut policy = Policy::clone(&world.server.policy());
+    policy.load_printers = true;
+    world.server.reload(policy);
+    *world.recorder.queues.lock() = (0..QUEUES_MAX).map(|number| queue(&format!("queue{number}"))).collect();
+    *world.recorder.jobs.lock() = (1..=LISTED_JOBS_MAX as u32).map(|id| job(id, "bob")).collect();
+    let mut bob = world.client("bob");
+    // With the printers of the configuration that bob may use.
+    assert_eq!(bob.printers(4).1 as usize, QUEUES_MAX + 2);
+    let ink = bob.printer(r"\\here\ink");
+    for level in [1, 2] {
+        let (infos, count, status) = bob.jobs(&ink, level);
+        assert_eq!((count as usize, status), (LISTED_JOBS_MAX, error::SUCCESS));
+        assert_eq!(number(&infos, 0), 1);
+    }
+    let short = bob.printer(r"\\here\short");
+    assert_eq!(bob.jobs(&short, 1).1, 2, "`max reported print jobs`");
+    assert_eq!(bob.set_job(&ink, LISTED_JOBS_MAX as u32, job_control::CANCEL), error::SUCCESS);
+    assert_eq!(*world.recorder.done.lock(), [format!("cancel {LISTED_JOBS_MAX}")]);
+}
+
+#[test]
+fn open_printers_are_charged() {
+    let world = World::new();
+    let mut bob = world.client("bob");
+    bob.printer(r"\\here\ink");
+    let held = world.server.accounting.held(Resource::PipeData);
+    let name = format!(r"\\{}\ink", "s".repeat(500));
+    let handles: Vec<_> = (0..10).map(|_| bob.printer(&name)).collect();
+    let more = world.server.accounting.held(Resource::PipeData) - held;
+    assert!(more >= 10 * name.len(), "{more} bytes");
+    for handle in &handles {
+        assert_eq!(bob.with_handle(opnum::CLOSE_PRINTER, handle), error::SUCCESS);
+    }
+    assert_eq!(world.server.accounting.held(Resource::PipeData), held);
 }
