@@ -12,6 +12,7 @@ use super::directory_lease;
 use super::document;
 use super::print;
 use super::recycle::{self, Discarded};
+use super::vetoed;
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -175,10 +176,10 @@ pub(crate) async fn close_ended(server: &Server) {
 
 /// The name of a file to delete, and the context for the deletion: the user who requested it, not the one who closes
 /// the last handle.
-struct Doomed {
-    path: RelPath,
-    op: Op,
-    is_ignored: bool,
+pub(super) struct Doomed {
+    pub(super) path: RelPath,
+    pub(super) op: Op,
+    pub(super) is_ignored: bool,
 }
 
 impl Doomed {
@@ -281,7 +282,7 @@ fn outcome<T>(result: &std::result::Result<T, Errno>) -> Status {
     result.as_ref().map_or_else(|errno| errno.status(), |_| Status::SUCCESS)
 }
 
-/// Removes the name of the file `id`, whose node is `node`, or moves the file to the recycle bin.
+/// As [`remove_name`]. Vetoed names in a directory are removed first, if that is configured.
 async fn unlink(
     server: &Server,
     disk: &Disk,
@@ -290,6 +291,22 @@ async fn unlink(
     id: FileId,
     kind: Kind,
 ) -> std::result::Result<(), Errno> {
+    if kind == Kind::Directory && disk.share.names.delete_veto_files {
+        Box::pin(vetoed::remove(server, disk, doomed, node)).await;
+    }
+    remove_name(server, disk, doomed, node, id, kind).await
+}
+
+/// Removes the name of the file `id`, whose node is `node`, or moves the file to the recycle bin.
+pub(super) async fn remove_name(
+    server: &Server,
+    disk: &Disk,
+    doomed: &Doomed,
+    node: &Arc<dyn Node>,
+    id: FileId,
+    kind: Kind,
+) -> std::result::Result<(), Errno> {
+    let _moving = beside::moving(disk, &server.opens.doubles, &doomed.path, id.device).await;
     let discarded = Discarded { op: &doomed.op, path: &doomed.path, node, id, kind };
     match recycle::discard(server, disk, &discarded).await? {
         Some(to) => {

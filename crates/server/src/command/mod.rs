@@ -35,4 +35,5 @@ pub(crate) mod set_info;
 pub(crate) mod snapshots;
 pub(crate) mod tree_connect;
 pub(crate) mod tree_disconnect;
+mod vetoed;
 pub(crate) mod write;

@@ -153,6 +153,7 @@ async fn rename(
     };
     access::may_name(disk, file.kind == Kind::Directory, Some(&from), &target.path, replaces).await?;
     let renaming = RenameRequest::new(&from, file.file, &target.path).replacing(target.replace());
+    let moving = beside::moving(disk, &server.opens.doubles, &from, file.file.device).await;
     match disk.vfs.rename(&file.op, renaming).await {
         // A directory replaces nothing, and with two names of one file, a link would replace its own target.
         Err(Errno::EXIST) if asked.replace_if_exists && file.kind != Kind::Directory && !itself => {
@@ -168,7 +169,7 @@ async fn rename(
             request.connection.server.name_changed(disk, &from, &to, Kind::File, false);
         }
     }
-    drop(replacement);
+    drop((replacement, moving));
     request.connection.server.name_changed(disk, &from, &target.path, file.kind, replaces);
     if file.kind == Kind::File {
         // A rename sets ARCHIVE and may restore the creation time of a file that had the name ([MS-FSA] 2.1.5.15.12).

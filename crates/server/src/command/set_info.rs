@@ -20,7 +20,7 @@ use proto::smb2::set_info::{SetInfoRequest, SetInfoResponse};
 use proto::status::Status;
 
 use super::rename::NewName;
-use super::{audit, directory_lease, oplock_break, print, rename};
+use super::{audit, directory_lease, oplock_break, print, rename, vetoed};
 use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
@@ -358,8 +358,8 @@ async fn set_disposition(request: &Request<'_>, reply: &mut Reply, open: &Open, 
     if shown.contains(FileAttributes::READONLY) && !disk.share.attributes.delete_readonly {
         return Err(Error::because(Status::CANNOT_DELETE, "the file is READONLY"));
     }
-    if file.kind == Kind::Directory && !crate::vfs::is_empty(&file.node, &file.op).await? {
-        return Err(Error::new(Status::DIRECTORY_NOT_EMPTY));
+    if file.kind == Kind::Directory {
+        Box::pin(vetoed::check(&request.connection.server, disk, (&file.node, &path))).await?;
     }
     // Cached handles of other clients would prevent the deletion.
     let now = request.connection.server.environment.uptime();

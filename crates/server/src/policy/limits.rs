@@ -409,6 +409,10 @@ pub(crate) const BYTES_OF_DOUBLES: usize = 1 << 20;
 /// The most directories that are remembered to have no AppleDouble files, so that their names are not read for that.
 pub(crate) const DIRECTORIES_WITHOUT_DOUBLES_LIMIT: usize = 16_384;
 
+/// The most vetoed names that are removed with a directory, and how deep vetoed directories in it may be.
+pub(crate) const VETOED_NAMES_LIMIT: usize = 16_384;
+pub(crate) const VETOED_DEPTH_LIMIT: usize = 32;
+
 /// The most AppleDouble files that are remembered not to be convertible, so that they are not read again.
 pub(crate) const UNCONVERTED_LIMIT: usize = 16_384;
 

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use proto::mac::apple_double::{self, AppleDouble, Entry, LONGEST_HEAD};
 use tokio::sync::Mutex;
 
+pub(crate) use super::double_moves::{DoubleMoves, Moving, Removing};
 use super::double_rights;
 use crate::tree::Disk;
 use crate::vfs::{
@@ -490,6 +491,13 @@ pub(crate) struct Moved {
     pub(crate) id: FileId,
     pub(crate) from: RelPath,
     pub(crate) to: RelPath,
+}
+
+/// Called before the file `path` on a file system is renamed or deleted, so that its AppleDouble file is not taken for
+/// that of no file before it has followed. `None` if it has none.
+pub(crate) async fn moving<'a>(disk: &Disk, moves: &'a DoubleMoves, path: &RelPath, device: u64) -> Option<Moving<'a>> {
+    let is_double = path.name().is_some_and(|name| name.starts_with(PREFIX));
+    if is_double || !are_used(disk) { None } else { Some(moves.start(device).await) }
 }
 
 /// Called after a file or directory was renamed: its AppleDouble file follows, as the user. One of a file that had the

@@ -13,6 +13,7 @@
 
 pub(crate) mod beside;
 pub(crate) mod convert;
+mod double_moves;
 mod double_rights;
 pub(crate) mod doubles;
 pub(crate) mod layout;

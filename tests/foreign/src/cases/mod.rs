@@ -58,6 +58,7 @@ mod trees;
 mod tune;
 mod twins;
 mod versions;
+mod vetoed;
 
 use crate::suite::Case;
 
@@ -112,6 +113,7 @@ const AREAS: &[&[Case]] = &[
     people::CASES,
     printing::CASES,
     versions::CASES,
+    vetoed::CASES,
     dfs::CASES,
     recycle::CASES,
     audit::CASES,

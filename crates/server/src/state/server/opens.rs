@@ -11,6 +11,7 @@ use crate::state::bins::Bins;
 use crate::state::durable::{Creations, Instances, Registry};
 use crate::state::odx::Tokens;
 use crate::streams::Streams;
+use crate::streams::beside::DoubleMoves;
 use crate::tree::{Catalogues, SnapshotNames, Views};
 
 /// The tables of open files.
@@ -21,6 +22,8 @@ pub(crate) struct OpenState {
     pub(crate) watches: files::notify::Watches,
     /// The streams of open files.
     pub(crate) streams: Streams,
+    /// AppleDouble files that follow a file, or are removed with a directory.
+    pub(crate) doubles: DoubleMoves,
     /// The numbers of bands in bundles of Time Machine.
     pub(crate) band_counts: BandCounts,
     /// Recently removed names.
@@ -55,6 +58,7 @@ impl OpenState {
             watches: files::notify::Watches::default(),
             band_counts: BandCounts::new(environment.clone()),
             streams: Streams::new(environment),
+            doubles: DoubleMoves::default(),
             tunnel: files::Tunnel::default(),
             offloads: Tokens::default(),
             abandoned: AbandonedFiles::default(),
