@@ -438,6 +438,23 @@ impl Open {
         )
     }
 
+    /// Whether another handle or process has a lock on one of these bytes.
+    pub(crate) fn is_locked(&self, bytes: &[u64]) -> Result<bool> {
+        let fd = match self.access {
+            Some(access) if access.read || access.write => self.fd(),
+            _ => return Err(Errno::BADF),
+        };
+        for byte in bytes {
+            let offset = i64::try_from(*byte).map_err(|_| Errno::INVAL)?;
+            match sys::is_locked(fd, offset) {
+                Ok(false) | Err(Raw::INVAL | Raw::NOSYS) => {}
+                Ok(true) => return Ok(true),
+                Err(error) => return Err(errno(error)),
+            }
+        }
+        Ok(false)
+    }
+
     pub(crate) fn data_ranges(&self, offset: u64, length: u64) -> Result<Vec<DataRange>> {
         let fd = match self.kind {
             Kind::Directory => return Err(Errno::ISDIR),

@@ -565,4 +565,10 @@ impl Node for Handle {
         let open = Arc::clone(&self.0);
         self.0.system.executor.later(op.uid, Lane::Data, move || make(&open))
     }
+
+    /// Each byte is searched in the list of the file's locks too.
+    fn is_locked(&self, op: &Op, bytes: Vec<u64>) -> Answer<Result<bool>> {
+        let open = Arc::clone(&self.0);
+        self.0.system.executor.later(op.uid, Lane::Data, move || open.is_locked(&bytes))
+    }
 }

@@ -223,6 +223,19 @@ pub(crate) fn lock_range(file: BorrowedFd<'_>, kind: libc::c_int, offset: i64, l
     checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) }).map(drop)
 }
 
+/// Returns whether a lock of another open file description, or of another process, covers the byte `offset`.
+pub(crate) fn is_locked(file: BorrowedFd<'_>, offset: i64) -> rustix::io::Result<bool> {
+    // SAFETY: it consists of integers, for which 0 is valid.
+    let mut lock: libc::flock64 = unsafe { MaybeUninit::zeroed().assume_init() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = offset;
+    lock.l_len = 1;
+    // SAFETY: F_OFD_GETLK reads and writes `lock`, which lives until the call returns.
+    checked(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) })?;
+    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+}
+
 /// From `linux/quota.h`: the quota of a user.
 pub(crate) const USER_QUOTA: u32 = 0;
 /// The quota of a group.

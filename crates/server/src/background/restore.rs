@@ -19,6 +19,7 @@ use crate::domain;
 use crate::files::oplock::{Break, Holder, Opening};
 use crate::files::{OpenName, ShareMode};
 use crate::links;
+use crate::local::netatalk;
 use crate::local::{self, locks};
 use crate::state::Server;
 use crate::state::durable::{Caching, Failed, Record, asked_again};
@@ -125,6 +126,8 @@ async fn reopen(server: &Arc<Server>, id: u64, record: &Record) -> Result<Arc<Op
     };
     let name = Arc::new(OpenName { volume: disk.volume, path: Mutex::new(record.path.clone()) });
     let mode = ShareMode { access: record.granted, share: record.share_access };
+    let entered = netatalk::enter(&disk, &node, metadata.kind, mode, false).await;
+    entered.map_err(|error| format!("{}: {:?}", record.path, error.status))?;
     let lease = record.lease();
     let opening = Opening::new(record.granted, false, lease.map(|lease| lease.id), server.environment.uptime());
     let refused = server.opens.files.open(metadata.id, id, mode, &name, removals, opening).err();

@@ -17,7 +17,7 @@ use crate::attributes;
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::files::{Closed, Doom, LeaseId};
-use crate::local::locks;
+use crate::local::{locks, netatalk};
 use crate::reparse;
 use crate::request::{Reply, Request};
 use crate::state::Server;
@@ -112,6 +112,9 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
         directory_lease::entry_of_changes(server, disk, file).await;
     }
     locks::close(server, file).await;
+    if let Some(disk) = disk {
+        netatalk::leave(disk, file).await;
+    }
     let delete = file.delete_on_close.load(Ordering::Acquire);
     if delete {
         server.opens.files.set_doom(file.file, file.doom());

@@ -16,6 +16,7 @@ use std::time::Duration;
 use proto::dtyp::AccessMask;
 use proto::status::Status;
 
+use super::netatalk;
 use crate::error::{Error, Result};
 use crate::files::byte_lock::{Lock, NotLocked, Owner, Range, Refused};
 use crate::files::exported_locks::{END, Exported};
@@ -94,6 +95,7 @@ pub(crate) async fn show(server: &Server, open: &Open, file: &FileOpen, locks: &
         });
     }
     let Err(error) = shown else { return Ok(true) };
+    netatalk::renew(open, file, locks.iter().map(|lock| lock.range)).await;
     for lock in added.iter().rev() {
         known.remove(lock, kind(open, lock), &mut Vec::new());
     }
@@ -150,6 +152,7 @@ pub(crate) async fn unlock(
             "cannot release a lock in the kernel: local programs remain blocked until the file is closed"
         );
     }
+    netatalk::renew(open, file, ended.iter().map(|lock| lock.range)).await;
     let all = ended.len() == ranges.len();
     // The locks may have ended with the open meanwhile.
     let unlocked = ended.iter().try_for_each(|lock| server.opens.files.unlock_one(file.file, lock));

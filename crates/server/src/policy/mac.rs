@@ -42,6 +42,8 @@ pub struct MacPolicy {
     pub posix_rename: bool,
     /// `fruit:zero_file_id`: the id of a file on disk is not told.
     pub zero_file_id: bool,
+    /// `fruit:locking = netatalk`: share modes are exchanged with Netatalk.
+    pub netatalk_locks: bool,
     /// `fruit:time machine`: the share is for backups of Time Machine.
     pub time_machine: bool,
     /// `fruit:time machine max size`: the size of the volume that clients see; `None` for the actual one.
@@ -60,6 +62,7 @@ impl Default for MacPolicy {
             removes_empty_files: false,
             posix_rename: true,
             zero_file_id: true,
+            netatalk_locks: false,
             time_machine: false,
             time_machine_max_size: None,
         }

@@ -423,6 +423,10 @@ impl Node for FaultyNode {
     fn lock(&self, op: &Op, changes: Vec<RangeChange>, many: bool) -> Answer<Result<()>> {
         pass!(self, Lock, lock(op; changes, many))
     }
+
+    fn is_locked(&self, op: &Op, bytes: Vec<u64>) -> Answer<Result<bool>> {
+        pass!(self, Lock, is_locked(op; bytes))
+    }
 }
 
 #[cfg(test)]

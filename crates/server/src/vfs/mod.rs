@@ -289,6 +289,12 @@ pub trait Node: Send + Sync + Any {
     fn lock(&self, _op: &Op, _changes: Vec<RangeChange>, _many: bool) -> Answer<Result<()>> {
         Answer::now(Ok(()))
     }
+
+    /// Returns whether another process or another handle has a lock, shared or not, on one of these bytes.
+    /// `Errno::BADF` if this handle has no data access. `false` where the file system does not support locks.
+    fn is_locked(&self, _op: &Op, _bytes: Vec<u64>) -> Answer<Result<bool>> {
+        Answer::now(Ok(false))
+    }
 }
 
 /// Returns whether the directory `node` has no entries. The user of `op` needs no permission to read it, because

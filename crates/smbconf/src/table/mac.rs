@@ -92,6 +92,14 @@ const DELETE: Parameter = share(
 )
 .read_by_others();
 
+const LOCKING: Parameter = share(
+    "fruit:locking",
+    Kind::Choice(&[&["none"], &["netatalk"]]),
+    "none",
+    "netatalk: exchange share modes with Netatalk on this machine, by locks in the kernel.",
+)
+.read_by_others();
+
 const CONVERT: Parameter =
     share("fruit:convert_adouble", BOOL, "yes", "Convert AppleDouble files that Macs wrote to streams.")
         .read_by_others();
@@ -118,8 +126,7 @@ pub(super) static TABLE: &[Parameter] = &[
     WIPE,
     DELETE,
     CONVERT,
-    share("fruit:locking", Kind::Choice(&[&["none"], &["netatalk"]]), "none", "Share modes that Netatalk sees.")
-        .unserved("locks that Netatalk sees"),
+    LOCKING,
 ];
 
 fn server(aapl: ValueReader<'_>) -> MacServer {
@@ -178,6 +185,7 @@ fn read(switch: ValueReader<'_>, share: &mut Share) {
         removes_empty_files: is(&DELETE),
         posix_rename: is(&POSIX_RENAME),
         zero_file_id: is(&ZERO_FILE_ID),
+        netatalk_locks: switch.of(&LOCKING).choice() == "netatalk",
         time_machine: is(&TIME_MACHINE),
         time_machine_max_size: (most > 0).then_some(most),
     }));

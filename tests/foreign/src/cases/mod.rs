@@ -30,6 +30,7 @@ mod mac_files;
 mod many;
 mod metrics;
 mod migrate;
+mod netatalk;
 mod netbench;
 mod parity;
 mod parity_set;
@@ -100,6 +101,7 @@ const AREAS: &[&[Case]] = &[
     handback::CASES,
     trees::CASES,
     migrate::CASES,
+    netatalk::CASES,
     netbench::CASES,
     hammer::CASES,
     kerberos::CASES,

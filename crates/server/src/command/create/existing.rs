@@ -19,7 +19,7 @@ use crate::command::oplock_break;
 use crate::error::{Error, Result};
 use crate::files::oplock::Opening;
 use crate::files::{OpenName, Refusal, Removals, ShareMode};
-use crate::local;
+use crate::local::{self, netatalk};
 use crate::name::{Name, Stream};
 use crate::reparse;
 use crate::request::{Reply, Request};
@@ -117,9 +117,7 @@ async fn enter(
 ) -> Result<Option<u64>> {
     let server = &request.connection.server;
     let open_id = server.next_open_id();
-    // Overwriting needs write sharing by other opens, whatever access is requested.
-    let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
-    let mode = ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access };
+    let mode = share_mode(parameters, granted);
     let opening = Opening::new(granted, parameters.overwrites(), parameters.lease_id(), server.environment.uptime());
     let deletes = parameters.options.contains(CreateOptions::DELETE_ON_CLOSE);
     let opening = Opening { deletes, posix: parameters.posix.is_some(), ..opening };
@@ -136,6 +134,12 @@ async fn enter(
         Err(Refusal::DeletePending) => Err(Error::new(Status::DELETE_PENDING)),
         Err(Refusal::SharingViolation) => Err(Error::new(Status::SHARING_VIOLATION)),
     }
+}
+
+/// Returns the share mode of an open. Overwriting needs write sharing by other opens, whatever access is requested.
+fn share_mode(parameters: &Parameters, granted: AccessMask) -> ShareMode {
+    let overwriting = if parameters.overwrites() { AccessMask::FILE_WRITE_DATA.0 } else { 0 };
+    ShareMode { access: AccessMask(granted.0 | overwriting), share: parameters.share_access }
 }
 
 /// Refuses to open a file that has a persistent open waiting for its client (3.3.5.9).
@@ -283,6 +287,10 @@ async fn open_data(
     } else {
         found.node.clone()
     };
+    if wanted.read || wanted.write {
+        let (mode, posix) = (share_mode(parameters, granted), parameters.posix.is_some());
+        netatalk::enter(disk, &node, found.metadata.kind, mode, posix).await?;
+    }
     if !parameters.overwrites() {
         return Ok(Some((node, found.metadata, CreateAction::OPENED)));
     }

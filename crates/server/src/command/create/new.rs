@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::files::oplock::Opening;
 use crate::files::{OpenName, Refusal, Removals, ShareMode};
 use crate::links;
+use crate::local::netatalk;
 use crate::name::Name;
 use crate::request::Request;
 use crate::security::access;
@@ -70,8 +71,11 @@ pub(super) async fn make(
     let open_id = enter(request, parameters, plan.granted, metadata.id, &open_name, removals)?;
     drop(pending);
     let what = What::File(node.clone(), metadata.kind);
+    let entered = Entered::new(request, metadata.id, what, &open_name, open_id)?;
+    let mode = ShareMode { access: plan.granted, share: parameters.share_access };
+    netatalk::enter(disk, &node, metadata.kind, mode, parameters.posix.is_some()).await?;
     Ok(Some(Opened {
-        entered: Entered::new(request, metadata.id, what, &open_name, open_id)?,
+        entered,
         node,
         metadata,
         name: open_name,

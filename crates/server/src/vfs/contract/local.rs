@@ -106,6 +106,11 @@ fn ranges_are_locked_together(on: &Fixture) {
         let change_all =
             |node: &Arc<dyn Node>, changes: &[RangeChange]| block_on(node.lock(&on.owner, changes.to_vec(), many));
         assert_eq!(change_all(&one, &[change(0, Free, Shared)]), Ok(()));
+        let is_locked = |node: &Arc<dyn Node>, bytes: &[u64]| block_on(node.is_locked(&on.owner, bytes.to_vec()));
+        assert_eq!((is_locked(&one, &[0, 9]), is_locked(&two, &[10, 9])), (Ok(false), Ok(true)), "shared, and own");
+        assert_eq!((is_locked(&reader, &[10, 30]), is_locked(&reader, &[49])), (Ok(false), Ok(true)));
+        assert_eq!(is_locked(&reader, &[(1 << 63) - 1]), Ok(false));
+        assert_eq!(is_locked(&attributes, &[0]), Err(Errno::BADF));
         let changes = [change(0, Shared, Exclusive), change(20, Free, Exclusive), change(40, Free, Shared)];
         assert_eq!(change_all(&one, &changes), Err(Errno::AGAIN));
         assert_eq!((lock(&two, 0, Shared), lock(&two, 20, Exclusive)), (Ok(()), Ok(())), "as it was before");

@@ -425,6 +425,11 @@ impl Node for Handle {
         };
         Answer::now(RangeChange::make_all(&changes, set))
     }
+
+    fn is_locked(&self, _op: &Op, bytes: Vec<u64>) -> Answer<Result<bool>> {
+        let find = |inode: &mut Inode| inode.kept.is_locked(self.serial, self.access, &bytes);
+        Answer::now(self.shared.state.lock().inode_mut(self.number).and_then(find))
+    }
 }
 
 /// A lease held by a handle.

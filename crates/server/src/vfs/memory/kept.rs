@@ -68,6 +68,14 @@ impl Kept {
         self.lease.take_if(|(holder, _)| *holder == handle);
     }
 
+    pub(super) fn is_locked(&self, handle: u64, access: Access, bytes: &[u64]) -> Result<bool> {
+        if !reaches_data(access) {
+            return Err(Errno::BADF);
+        }
+        let has = |held: &HeldLock| bytes.iter().any(|byte| (held.first..=held.last).contains(byte));
+        Ok(self.locks.iter().any(|held| held.handle != handle && has(held)))
+    }
+
     pub(super) fn lock(
         &mut self,
         handle: u64,
