@@ -59,7 +59,7 @@ struct Metric {
 #[derive(Debug)]
 enum Samples {
     Counters(Vec<(Labels, u64)>),
-    Seconds(f64),
+    Seconds(Vec<(Labels, f64)>),
     Gauges(Vec<(Labels, f64)>),
     Histograms(Vec<(Labels, Requests)>),
 }
@@ -83,7 +83,9 @@ impl Collector for Lines {
                 Samples::Counters(values) => {
                     each(&mut own, values, |to, value| to.encode_counter::<NoLabelSet, _, f64>(value, None))?;
                 }
-                Samples::Seconds(value) => own.encode_counter::<NoLabelSet, _, f64>(value, None)?,
+                Samples::Seconds(values) => {
+                    each(&mut own, values, |to, value| to.encode_counter::<NoLabelSet, _, f64>(value, None))?;
+                }
                 Samples::Gauges(values) => each(&mut own, values, |to, value| to.encode_gauge(value))?,
                 Samples::Histograms(values) => each(&mut own, values, histogram)?,
             }
@@ -173,7 +175,7 @@ fn of_command(command: Command) -> Labels {
     vec![("command", format!("{command:?}"))]
 }
 
-fn of_shares(numbers: &Numbers) -> [Metric; 4] {
+fn of_shares(numbers: &Numbers) -> [Metric; 5] {
     let each = |of: fn(&server::metrics::ShareNumbers) -> u64| {
         numbers.shares.iter().map(|(name, share)| (vec![("share", name.clone())], of(share))).collect()
     };
@@ -186,6 +188,17 @@ fn of_shares(numbers: &Numbers) -> [Metric; 4] {
         ),
         counters("frevo_share_read_bytes", "Bytes that clients have read from a share.", each(|share| share.read)),
         counters("frevo_share_written_bytes", "Bytes that clients have written to a share.", each(|it| it.written)),
+        Metric {
+            name: "frevo_share_request_seconds",
+            help: "The sum of the times of the requests on a share.",
+            samples: Samples::Seconds(
+                numbers
+                    .shares
+                    .iter()
+                    .map(|(name, share)| (vec![("share", name.clone())], share.took.as_secs_f64()))
+                    .collect(),
+            ),
+        },
     ]
 }
 
@@ -286,7 +299,7 @@ fn of_process(process: &Process) -> Vec<Metric> {
     let seconds = |value| Metric {
         name: "process_cpu_seconds",
         help: "Processor time of the server.",
-        samples: Samples::Seconds(value),
+        samples: Samples::Seconds(vec![(Vec::new(), value)]),
     };
     let number = |value: Option<u64>| value.map(|value| value as f64);
     let gauges = [
@@ -323,9 +336,10 @@ mod tests {
         let mut reads = Requests { failed: 1, took: Duration::from_millis(1_500), ..Requests::default() };
         reads.ranges[0] = 2;
         reads.ranges[BOUNDS.len()] = 1;
+        let took = Duration::from_millis(2_500);
         let numbers = Numbers {
             requests: vec![(Command::READ, reads), (Command::CHANGE_NOTIFY, reads)],
-            shares: vec![("a \"b\"\\".into(), ShareNumbers { requests: 5, failed: 1, read: 7, written: 9 })],
+            shares: vec![("a \"b\"\\".into(), ShareNumbers { requests: 5, failed: 1, read: 7, written: 9, took })],
             logons: vec![("user", 3)],
             refused_logons: vec![(Status::LOGON_FAILURE, 4)],
             ended: vec![("deadtime", 2)],
@@ -347,6 +361,7 @@ mod tests {
             "frevo_request_duration_seconds_sum{command=\"READ\"} 1.5",
             "frevo_request_duration_seconds_count{command=\"READ\"} 3",
             "frevo_share_read_bytes_total{share=\"a \\\"b\\\"\\\\\"} 7",
+            "frevo_share_request_seconds_total{share=\"a \\\"b\\\"\\\\\"} 2.5",
             "frevo_logons_refused_total{status=\"STATUS_LOGON_FAILURE\"} 4",
             "frevo_connections_ended_total{reason=\"deadtime\"} 2",
             "frevo_connections_total 8",

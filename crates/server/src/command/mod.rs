@@ -32,7 +32,7 @@ mod session_binding;
 pub mod session_setup;
 pub(crate) mod session_variables;
 pub(crate) mod set_info;
-pub(crate) mod snapshots;
+pub mod snapshots;
 pub(crate) mod tree_connect;
 pub(crate) mod tree_disconnect;
 mod vetoed;

@@ -200,12 +200,15 @@ impl Chain {
     fn count(&self, request: &Request<'_>, failed: bool, began: Duration) {
         let server = &self.connection.server;
         let now = server.environment.uptime();
-        server.metrics.request(request.header.command, now.saturating_sub(began), failed);
+        let (command, took) = (request.header.command, now.saturating_sub(began));
+        server.metrics.request(command, took, failed);
         if let Some(channel) = &request.channel {
             channel.session.count_request();
         }
         if let Some(disk) = request.tree.as_ref().and_then(|tree| tree.disk()) {
-            disk.counters.request(failed);
+            // The answer to a CHANGE_NOTIFY waits for a change, so its time says nothing about the server.
+            let took = if command == Command::CHANGE_NOTIFY { Duration::ZERO } else { took };
+            disk.counters.request(took, failed);
         }
     }
 

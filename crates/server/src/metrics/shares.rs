@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -25,6 +26,7 @@ struct Counters {
     failed: AtomicU64,
     read: AtomicU64,
     written: AtomicU64,
+    nanoseconds: AtomicU64,
 }
 
 /// The numbers of a share.
@@ -38,6 +40,9 @@ pub struct ShareNumbers {
     pub read: u64,
     /// Bytes that WRITE requests have written.
     pub written: u64,
+    /// The sum of the times of its requests, from the moment at which the server begins with one to the response,
+    /// without those of CHANGE_NOTIFY.
+    pub took: Duration,
 }
 
 impl Shares {
@@ -68,10 +73,12 @@ impl Default for ShareCounters {
 }
 
 impl ShareCounters {
-    /// Adds a request.
-    pub(crate) fn request(&self, failed: bool) {
+    /// Adds a request that took this long.
+    pub(crate) fn request(&self, took: Duration, failed: bool) {
         let own = self.0.own();
         own.requests.fetch_add(1, Ordering::Relaxed);
+        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        own.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
         if failed {
             own.failed.fetch_add(1, Ordering::Relaxed);
         }
@@ -94,6 +101,7 @@ impl ShareCounters {
             failed: sum(|own| &own.failed),
             read: sum(|own| &own.read),
             written: sum(|own| &own.written),
+            took: Duration::from_nanos(sum(|own| &own.nanoseconds)),
         }
     }
 }
@@ -107,14 +115,20 @@ mod tests {
         let shares = Shares::default();
         for number in 0..MAX_COUNTED_SHARES + 10 {
             let counters = shares.counters(&number.to_string());
-            counters.request(number % 2 == 0);
+            counters.request(Duration::from_millis(2), number % 2 == 0);
             counters.read(10);
             counters.written(1);
         }
-        shares.counters("0").request(false);
+        shares.counters("0").request(Duration::from_millis(5), false);
         let numbers: HashMap<_, _> = shares.numbers().into_iter().collect();
         assert_eq!(numbers.len(), MAX_COUNTED_SHARES + 1);
-        assert_eq!(numbers["0"], ShareNumbers { requests: 2, failed: 1, read: 10, written: 1 });
-        assert_eq!(numbers[OTHERS], ShareNumbers { requests: 10, failed: 5, read: 100, written: 10 });
+        assert_eq!(
+            numbers["0"],
+            ShareNumbers { requests: 2, failed: 1, read: 10, written: 1, took: Duration::from_millis(7) }
+        );
+        assert_eq!(
+            numbers[OTHERS],
+            ShareNumbers { requests: 10, failed: 5, read: 100, written: 10, took: Duration::from_millis(20) }
+        );
     }
 }

@@ -17,8 +17,8 @@ mod server;
 pub mod session;
 
 pub(crate) use self::mac::Mac;
-pub(crate) use self::server::JOB_PREFIX;
 pub use self::server::{
-    Connections, LogonDefence, Server, ServerParts, Sessions, TooMany, VolumeId, VolumeState, Volumes,
+    Connections, LogonDefence, Server, ServerParts, Sessions, SnapshotTables, TooMany, VolumeId, VolumeState, Volumes,
     directories_overlap, wanted_xattrs,
 };
+pub(crate) use self::server::{JOB_PREFIX, SnapshotSearch};

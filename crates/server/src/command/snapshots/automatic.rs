@@ -21,7 +21,7 @@ use crate::policy::limits::{
     FOUND_SNAPSHOTS_MAX, SNAPPER_SNAPSHOTS_MAX, SNAPSHOT_ENTRIES_MAX, SNAPSHOT_INFO_MAX, SNAPSHOT_TWINS_MAX,
 };
 use crate::policy::snapshots::{Automatic, recognize, snapper_time};
-use crate::request::Request;
+use crate::state::SnapshotSearch;
 use crate::tree::{Catalogue, Disk, Place, Volume};
 use crate::vfs::{
     self, Access, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, Op, RelPath, SERVER,
@@ -70,10 +70,10 @@ struct Holder {
 }
 
 /// Returns the times of all snapshots of the share.
-pub(super) async fn moments(request: &Request<'_>, disk: &Disk, automatic: Automatic) -> Result<Vec<i64>> {
+pub(super) async fn moments(search: SnapshotSearch<'_>, disk: &Disk, automatic: Automatic) -> Result<Vec<i64>> {
     let mut moments = Vec::new();
-    for holder in holders(request, disk).await? {
-        let Some(catalogue) = catalogue(request, disk, automatic, &holder).await else { continue };
+    for holder in holders(search, disk).await? {
+        let Some(catalogue) = catalogue(search, disk, automatic, &holder).await else { continue };
         moments.extend(catalogue.iter().map(|(moment, _)| *moment));
     }
     Ok(moments)
@@ -81,21 +81,20 @@ pub(super) async fn moments(request: &Request<'_>, disk: &Disk, automatic: Autom
 
 /// Returns the share's copy in the snapshot of `moment`, after the number of the volume that has the snapshot.
 pub(super) async fn view(
-    request: &Request<'_>,
+    search: SnapshotSearch<'_>,
     disk: &Disk,
     automatic: Automatic,
     moment: i64,
 ) -> Result<Option<(u64, Volume)>> {
-    let server = &request.connection.server;
-    for holder in holders(request, disk).await? {
-        let Some(catalogue) = catalogue(request, disk, automatic, &holder).await else { continue };
+    for holder in holders(search, disk).await? {
+        let Some(catalogue) = catalogue(search, disk, automatic, &holder).await else { continue };
         let first = catalogue.partition_point(|(at, _)| *at < moment);
         let twins = catalogue[first..].iter().take_while(|(at, _)| *at == moment).take(SNAPSHOT_TWINS_MAX);
         for (_, name) in twins {
             let snapshot = join(&holder.path, name.split(|letter| *letter == b'/'));
             let root = snapshot.and_then(|snapshot| join(&snapshot, holder.within.components()));
             let Some(root) = root else { continue };
-            if let Some(view) = server.opens.views.open(|| server.next_id(), disk, &holder.volume, &root).await {
+            if let Some(view) = search.views.open(|| search.next_id(), disk, &holder.volume, &root).await {
                 return Ok(Some((holder.volume.0, view)));
             }
         }
@@ -104,21 +103,21 @@ pub(super) async fn view(
 }
 
 /// Returns the directories with snapshots of the share, the nearest first.
-async fn holders(request: &Request<'_>, disk: &Disk) -> Result<Vec<Holder>> {
+async fn holders(search: SnapshotSearch<'_>, disk: &Disk) -> Result<Vec<Holder>> {
     let share = &disk.share.path;
     let mut found = Vec::new();
-    let mut search = async |volume: &Volume, base: &Path, within: RelPath| {
+    let mut look = async |volume: &Volume, base: &Path, within: RelPath| {
         for names in &PLACES {
             found.extend(holder(disk, volume, names, base, &within).await);
         }
     };
-    search(&(disk.volume, disk.vfs.clone()), share, RelPath::root()).await;
-    let mount_point = request.connection.server.mount_point(&disk.share).await?;
+    look(&(disk.volume, disk.vfs.clone()), share, RelPath::root()).await;
+    let mount_point = search.mount_point(&disk.share).await?;
     if let Some(within) = share.strip_prefix(&mount_point).ok().and_then(relative)
         && within != RelPath::root()
-        && let Some(volume) = folders::volume(request, disk, &mount_point).await
+        && let Some(volume) = folders::volume(search, disk, &mount_point).await
     {
-        search(&volume, &mount_point, within).await;
+        look(&volume, &mount_point, within).await;
     }
     Ok(found)
 }
@@ -160,19 +159,23 @@ fn is_trusted(directory: &Metadata, control: Option<u64>) -> bool {
 }
 
 /// Returns the snapshots in a directory, as they were read before or now.
-async fn catalogue(request: &Request<'_>, disk: &Disk, automatic: Automatic, holder: &Holder) -> Option<Catalogue> {
-    let server = &request.connection.server;
-    let known = &server.opens.catalogues;
+async fn catalogue(
+    search: SnapshotSearch<'_>,
+    disk: &Disk,
+    automatic: Automatic,
+    holder: &Holder,
+) -> Option<Catalogue> {
+    let known = search.catalogues;
     let volume = if disk.share.storage == Storage::Directory { 0 } else { holder.volume.0 };
     let place: Place = (volume, holder.id, holder.prefix.clone().unwrap_or_default());
-    let find = || known.find(&place, holder.stamped, server.environment.uptime());
+    let find = || known.find(&place, holder.stamped, search.environment.uptime());
     if let Some(found) = find() {
         return found;
     }
     let gate = known.gate(&place);
     let _reading = {
         // The file system may hang.
-        let mut time_up = disk.op.timeout().map(|timeout| server.environment.sleep(timeout));
+        let mut time_up = disk.op.timeout().map(|timeout| search.environment.sleep(timeout));
         let mut reading = pin!(gate.lock());
         let either = poll_fn(|context| {
             if let Poll::Ready(reading) = reading.as_mut().poll(context) {
@@ -186,7 +189,7 @@ async fn catalogue(request: &Request<'_>, disk: &Disk, automatic: Automatic, hol
     if let Some(found) = find() {
         return found;
     }
-    let (now, uptime) = (server.environment.now(), server.environment.uptime());
+    let (now, uptime) = (search.environment.now(), search.environment.uptime());
     let read = async {
         let view = holder.volume.1.beneath(&disk.op, &holder.path).await?;
         read(&SERVER.clone().within(disk.op.timeout()), &view, automatic, holder).await
@@ -199,7 +202,7 @@ async fn catalogue(request: &Request<'_>, disk: &Disk, automatic: Automatic, hol
         Err(_) => return None,
     };
     // A failure is as old as its end.
-    let uptime = if catalogue.is_some() { uptime } else { server.environment.uptime() };
+    let uptime = if catalogue.is_some() { uptime } else { search.environment.uptime() };
     known.add(place, holder.stamped, now, uptime, catalogue.clone());
     catalogue
 }

@@ -9,7 +9,7 @@ use super::{join, relative};
 use crate::error::{Error, Result};
 use crate::policy::Share;
 use crate::policy::snapshots::Snapshots;
-use crate::request::Request;
+use crate::state::SnapshotSearch;
 use crate::streams::layout::is_store_name;
 use crate::tree::Disk;
 use crate::vfs::{FileId, Kind, Lookup, LookupOptions, Node, RelPath, SymlinkPolicy, Vfs};
@@ -36,7 +36,7 @@ const PATH_LENGTH: usize = 4096;
 /// The directories with snapshots of one file, the nearest first. There are several only with
 /// `shadow:snapdirseverywhere`.
 pub(super) struct Folders<'a> {
-    request: &'a Request<'a>,
+    search: SnapshotSearch<'a>,
     disk: &'a Disk,
     settings: &'a Snapshots,
     path: &'a RelPath,
@@ -57,13 +57,13 @@ enum Next {
 
 impl<'a> Folders<'a> {
     /// The directories with snapshots of `path`.
-    pub(super) fn new(request: &'a Request<'a>, disk: &'a Disk, settings: &'a Snapshots, path: &'a RelPath) -> Self {
+    pub(super) fn new(search: SnapshotSearch<'a>, disk: &'a Disk, settings: &'a Snapshots, path: &'a RelPath) -> Self {
         let next = match settings.everywhere {
             true if path.as_bytes().len() >= PATH_LENGTH => Next::End,
             true => Next::Inside(path.clone()),
             false => Next::Configured,
         };
-        Folders { request, disk, settings, path, next, work: Work::new() }
+        Folders { search, disk, settings, path, next, work: Work::new() }
     }
 
     /// Returns the next directory.
@@ -96,7 +96,7 @@ impl<'a> Folders<'a> {
     async fn mount_point(&self) -> Result<PathBuf> {
         match &self.settings.mount_point {
             Some(configured) => Ok(configured.clone()),
-            None => Ok(self.request.connection.server.mount_point(&self.disk.share).await?),
+            None => Ok(self.search.mount_point(&self.disk.share).await?),
         }
     }
 
@@ -153,7 +153,7 @@ impl<'a> Folders<'a> {
     }
 
     async fn volume(&self, path: &Path) -> Option<(u64, Arc<dyn Vfs>)> {
-        volume(self.request, self.disk, path).await
+        volume(self.search, self.disk, path).await
     }
 }
 
@@ -166,9 +166,9 @@ fn above(path: &Path, limit: PathBuf) -> Next {
 }
 
 /// Returns a volume of the directory `path` of the host, for the user of `disk`.
-pub(super) async fn volume(request: &Request<'_>, disk: &Disk, path: &Path) -> Option<(u64, Arc<dyn Vfs>)> {
+pub(super) async fn volume(search: SnapshotSearch<'_>, disk: &Disk, path: &Path) -> Option<(u64, Arc<dyn Vfs>)> {
     let share = Share { path: path.to_owned(), root: None, ..(*disk.share).clone() };
-    request.connection.server.volume(&share).await.ok()
+    search.volume(&share).await.ok()
 }
 
 /// Looks up the directory `path`; `None` if there is none or the user cannot reach it.

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::folders::{self, Folder};
 use super::{join, relative};
-use crate::request::Request;
+use crate::state::SnapshotSearch;
 use crate::tree::{Disk, Volume};
 use crate::vfs::{Kind, Lookup, LookupOptions, Metadata, RelPath, SymlinkPolicy};
 
@@ -18,7 +18,7 @@ const WRITABLE: u32 = 0o022;
 
 /// Returns the root of the share's copy in the snapshot `name`, a symbolic link; `None` if it is not one to follow.
 pub(super) async fn target(
-    request: &Request<'_>,
+    search: SnapshotSearch<'_>,
     disk: &Disk,
     folder: &Folder,
     name: &[u8],
@@ -39,7 +39,7 @@ pub(super) async fn target(
     let text = node.read_link(&disk.op).await.ok()?;
     let path = plain(&outside.join(Path::new(std::ffi::OsStr::from_bytes(&text))))?;
     let root = join(&relative(path.strip_prefix("/").ok()?)?, folder.within.components())?;
-    Some((folders::volume(request, disk, Path::new("/")).await?, root))
+    Some((folders::volume(search, disk, Path::new("/")).await?, root))
 }
 
 /// Returns whether only root can change a file, or the names in a directory.

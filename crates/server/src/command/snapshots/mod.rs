@@ -8,6 +8,7 @@
 //! except a snapshot that is a [link of the administrator](links). Not supported: creating and deleting snapshots.
 //! Without `shadow:` parameters, snapshots may be [found](automatic).
 
+mod admin;
 mod automatic;
 mod folders;
 mod links;
@@ -19,12 +20,14 @@ use std::sync::Arc;
 use proto::dtyp::FileTime;
 use proto::status::Status;
 
+pub use self::admin::PreviousVersions;
 use self::folders::{Folder, Folders, directory};
 use crate::error::{Error, Result};
 use crate::name::Name;
 use crate::policy::limits::SNAPSHOT_TWINS_MAX;
 use crate::policy::snapshots::{Format, Snapshots, Sort};
 use crate::request::Request;
+use crate::state::SnapshotSearch;
 use crate::tree::{Disk, Tree, TreeKind, Volume};
 use crate::vfs::{Access, ListRequest, Node, Page, RelPath};
 use crate::yielding::Work;
@@ -62,55 +65,74 @@ pub(crate) async fn tree(
     timewarp: Option<u64>,
 ) -> Result<Option<Arc<Tree>>> {
     let Some(moment) = moment(disk, name, timewarp) else { return Ok(None) };
-    let missing = |why| Error::because(Status::OBJECT_NAME_NOT_FOUND, why);
-    let (container, (volume, vfs)) = match (&disk.share.snapshots, disk.share.automatic_snapshots) {
-        (Some(settings), _) => {
-            let path = name.path.clone();
-            let mut folders = Folders::new(request, disk, settings, &path);
-            loop {
-                let folder = folders.next().await?.ok_or(missing("no such snapshot"))?;
-                if let Some(view) = view(request, disk, settings, &folder, moment).await {
-                    name.path = folder.rest;
-                    break (folder.volume, view);
-                }
-            }
-        }
-        (None, Some(automatic)) => {
-            automatic::view(request, disk, automatic, moment).await?.ok_or(missing("no such snapshot"))?
-        }
-        (None, None) => return Err(missing("the share has no snapshots")),
-    };
+    let search = request.connection.server.snapshot_search();
+    let snapshot = at(search, disk, &mut name.path, moment).await?;
     let connected = request.tree()?;
     Ok(Some(Arc::new(Tree {
         id: connected.id,
         created: connected.created,
         maximal_access: connected.maximal_access,
-        kind: TreeKind::Disk(Box::new(Disk {
-            vfs,
-            volume,
-            place: disk.descriptors.place(container, &disk.share),
-            read_only: true,
-            snapshot: Some(RelPath::root()),
-            ..disk.clone()
-        })),
+        kind: TreeKind::Disk(Box::new(snapshot)),
     })))
+}
+
+/// Returns the share as it was at `moment`, and makes `path` relative to it.
+async fn at(search: SnapshotSearch<'_>, disk: &Disk, path: &mut RelPath, moment: i64) -> Result<Disk> {
+    let missing = |why| Error::because(Status::OBJECT_NAME_NOT_FOUND, why);
+    let (container, (volume, vfs)) = match (&disk.share.snapshots, disk.share.automatic_snapshots) {
+        (Some(settings), _) => {
+            let requested = path.clone();
+            let mut folders = Folders::new(search, disk, settings, &requested);
+            loop {
+                let folder = folders.next().await?.ok_or(missing("no such snapshot"))?;
+                if let Some(view) = view(search, disk, settings, &folder, moment).await {
+                    *path = folder.rest;
+                    break (folder.volume, view);
+                }
+            }
+        }
+        (None, Some(automatic)) => {
+            automatic::view(search, disk, automatic, moment).await?.ok_or(missing("no such snapshot"))?
+        }
+        (None, None) => return Err(missing("the share has no snapshots")),
+    };
+    Ok(Disk {
+        vfs,
+        volume,
+        place: disk.descriptors.place(container, &disk.share),
+        read_only: true,
+        snapshot: Some(RelPath::root()),
+        ..disk.clone()
+    })
 }
 
 /// Returns the @GMT tokens, at most `limit`, of all snapshots that may have a version of the file or directory `path`.
 pub(crate) async fn list(request: &Request<'_>, disk: &Disk, path: &RelPath, limit: usize) -> Result<Vec<String>> {
-    let Some(settings) = &disk.share.snapshots else {
-        let Some(automatic) = disk.share.automatic_snapshots else { return Ok(Vec::new()) };
-        return Ok(tokens(automatic::moments(request, disk, automatic).await?, Sort::Descending, limit));
-    };
-    let Some(folder) = Folders::new(request, disk, settings, path).next().await? else { return Ok(Vec::new()) };
-    let Some((_, node)) = directory(disk, &folder.vfs, &folder.path).await else { return Ok(Vec::new()) };
+    let (moments, sort) = moments(request.connection.server.snapshot_search(), disk, path, limit).await?;
+    Ok(tokens(moments, sort, limit))
+}
+
+/// Returns the times of all snapshots that may have a version of the file or directory `path`, not sorted, and the
+/// order in which clients get them. Configured snapshots are searched until there are `limit`.
+async fn moments(search: SnapshotSearch<'_>, disk: &Disk, path: &RelPath, limit: usize) -> Result<(Vec<i64>, Sort)> {
     let mut moments = Vec::new();
-    for_each_name(disk, &node, |name| {
-        moments.extend(settings.moment(name));
-        moments.len() < limit
-    })
-    .await?;
-    Ok(tokens(moments, settings.sort, limit))
+    let Some(settings) = &disk.share.snapshots else {
+        if let Some(automatic) = disk.share.automatic_snapshots {
+            moments = automatic::moments(search, disk, automatic).await?;
+        }
+        return Ok((moments, Sort::Descending));
+    };
+    let folder = Folders::new(search, disk, settings, path).next().await?;
+    if let Some(folder) = folder
+        && let Some((_, node)) = directory(disk, &folder.vfs, &folder.path).await
+    {
+        for_each_name(disk, &node, |name| {
+            moments.extend(settings.moment(name));
+            moments.len() < limit
+        })
+        .await?;
+    }
+    Ok((moments, settings.sort))
 }
 
 /// Returns at most `limit` tokens of the times `moments`, in order.
@@ -151,23 +173,23 @@ async fn for_each_name(disk: &Disk, node: &Arc<dyn Node>, mut visit: impl FnMut(
 
 /// Returns the share's copy in the snapshot of `moment`, as a file system of its own.
 async fn view(
-    request: &Request<'_>,
+    search: SnapshotSearch<'_>,
     disk: &Disk,
     settings: &Snapshots,
     folder: &Folder,
     moment: i64,
 ) -> Option<Volume> {
     if let Some(name) = settings.name(moment)
-        && let Some(view) = view_of(request, disk, folder, &name).await
+        && let Some(view) = view_of(search, disk, folder, &name).await
     {
         return Some(view);
     }
     let (id, node) = directory(disk, &folder.vfs, &folder.path).await?;
-    let known = &request.connection.server.opens.snapshot_names;
+    let known = &search.names;
     let key = (folder.volume, id, moment);
     // A reload may have changed the form of the names.
     if let Some(name) = known.find(key).filter(|name| settings.moment(name) == Some(moment))
-        && let Some(view) = view_of(request, disk, folder, &name).await
+        && let Some(view) = view_of(search, disk, folder, &name).await
     {
         return Some(view);
     }
@@ -182,7 +204,7 @@ async fn view(
     .ok()?;
     names.sort_unstable();
     for name in names {
-        if let Some(view) = view_of(request, disk, folder, &name).await {
+        if let Some(view) = view_of(search, disk, folder, &name).await {
             known.add(key, &name);
             return Some(view);
         }
@@ -192,15 +214,14 @@ async fn view(
 
 /// Returns the share's copy in the snapshot called `name`. It is looked up as the user, so that a user without access
 /// to the directory of the snapshots sees none of them.
-async fn view_of(request: &Request<'_>, disk: &Disk, folder: &Folder, name: &[u8]) -> Option<Volume> {
-    let server = &request.connection.server;
+async fn view_of(search: SnapshotSearch<'_>, disk: &Disk, folder: &Folder, name: &[u8]) -> Option<Volume> {
     let root = join(&folder.path.join(name)?, folder.within.components())?;
     let volume = (folder.volume, folder.vfs.clone());
-    if let Some(view) = server.opens.views.open(|| server.next_id(), disk, &volume, &root).await {
+    if let Some(view) = search.views.open(|| search.next_id(), disk, &volume, &root).await {
         return Some(view);
     }
-    let (volume, root) = links::target(request, disk, folder, name).await?;
-    server.opens.views.open(|| server.next_id(), disk, &volume, &root).await
+    let (volume, root) = links::target(search, disk, folder, name).await?;
+    search.views.open(|| search.next_id(), disk, &volume, &root).await
 }
 
 /// Converts a configured path that is relative and has no `..`.

@@ -4,6 +4,8 @@
 //! links are not followed, so they cannot leave the directory. The descriptors shown are those that a client would see,
 //! computed by the same functions. Descriptors are set as by a client that may set everything.
 
+mod restore;
+
 use std::sync::Arc;
 
 use proto::dtyp::acl::{Ace, AceFlags};
@@ -25,15 +27,13 @@ use crate::acl::synthesized::shown;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::name::glob::Globs;
-use crate::name::same;
 use crate::policy::{Share, StoredAcls};
 use crate::security::set::apply;
 use crate::security::write_back;
-use crate::streams::layout::{is_store, is_store_name};
 use crate::tree::Disk;
 use crate::vfs::{
-    Access, AclKind, Case, Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, Page, RelPath,
-    RenameRequest, SERVER, SetXattr, SymlinkPolicy, Vfs,
+    AclKind, Errno, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, Page, RelPath, SERVER, SetXattr,
+    SymlinkPolicy, Vfs,
 };
 
 /// Prefix of the server's own temporary files in a share. They are not users' files.
@@ -184,6 +184,15 @@ impl AclAdmin {
         &self.disk.share
     }
 
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// Returns the administration of the same share in a snapshot.
+    pub(crate) fn in_snapshot(&self, snapshot: Disk) -> AclAdmin {
+        AclAdmin { disk: snapshot, environment: self.environment.clone() }
+    }
+
     /// Looks up the file at `path`, case-sensitively. Fails with `Errno::LOOP` if the path contains a symbolic link.
     pub async fn item(&self, path: &RelPath) -> Result<Item> {
         let links = SymlinkPolicy::NONE;
@@ -207,38 +216,6 @@ impl AclAdmin {
             let seen = |name: &[u8]| !name.starts_with(OWN_NAMES) && !self.disk.veto.matches(name);
             names.extend(entries.into_iter().map(|entry| entry.name).filter(|name| seen(name)));
         }
-    }
-
-    /// Gives `item`, which is in the recycle bin `bin`, the name `to`. Names are compared as the share compares them.
-    /// Fails with `Errno::EXIST` if the name is taken, and with `Errno::LOOP` if its path contains a link. Fails with
-    /// `STATUS_ACCESS_DENIED` if it is in the bin or clients cannot use it: names of the server's own files, and those
-    /// that match `veto files`.
-    pub async fn restore(&self, item: &Item, to: &RelPath, bin: &RelPath) -> Result<()> {
-        let (veto, names) = (&self.disk.veto, &self.disk.share.names);
-        let is_hidden = |name: &[u8]| is_own(name) || veto.matches(name) || names.characters.hides(name);
-        let is_same = |a: &[u8], b: &[u8]| if names.case_sensitive { a == b } else { same(a, b) };
-        let is_in_bin = |path: &RelPath| {
-            let mut path = path.components();
-            bin.components().all(|name| path.next().is_some_and(|other| is_same(name, other)))
-        };
-        let is_denied = |path: &RelPath| path.components().any(is_hidden) || is_in_bin(path);
-        let denied = || Err(Error::because(Status::ACCESS_DENIED, "clients cannot use the name, or it is in the bin"));
-        if is_store(&item.path) || is_denied(to) {
-            return denied();
-        }
-        let case = if names.case_sensitive { Case::Sensitive } else { Case::Insensitive };
-        let options = LookupOptions { case, links: SymlinkPolicy::NONE, access: Access::default() };
-        // The names of the directories are those on disk, and the last one has the case that the share gives to names.
-        let path = match self.disk.vfs.lookup(&SERVER, to, options).await? {
-            Lookup::Missing { path, .. } => names.spelled(path),
-            Lookup::Found { .. } => return Err(Errno::EXIST.into()),
-            Lookup::NoParent => return Err(Errno::NOENT.into()),
-        };
-        // The names on disk may be others than those that were asked for.
-        if is_denied(&path) {
-            return denied();
-        }
-        Ok(self.disk.vfs.rename(&SERVER, RenameRequest::new(&item.path, item.metadata.id, &path)).await?)
     }
 
     /// Returns the security descriptor of `item` and where it comes from.
@@ -361,11 +338,6 @@ impl AclAdmin {
         }
         Ok(Some(Outcome::Replaced))
     }
-}
-
-/// Returns whether a name is that of the server's own files.
-fn is_own(name: &[u8]) -> bool {
-    is_store_name(name) || name.get(..OWN_NAMES.len()).is_some_and(|start| start.eq_ignore_ascii_case(OWN_NAMES))
 }
 
 async fn stored_value(acls: &StoredAcls, node: &Arc<dyn Node>) -> Result<Option<Vec<u8>>> {

@@ -9,13 +9,13 @@ mod opens;
 mod parts;
 mod printers;
 mod sessions;
+mod snapshots;
 mod turns;
 mod user_sids;
 mod volumes;
 mod walk;
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,6 +30,8 @@ pub use self::parts::ServerParts;
 pub(crate) use self::printers::JOB_PREFIX;
 use self::printers::PrintJobs;
 pub use self::sessions::Sessions;
+pub(crate) use self::snapshots::SnapshotSearch;
+pub use self::snapshots::SnapshotTables;
 use self::turns::Turns;
 use self::volumes::{OpenVolumes, Volume};
 pub use self::volumes::{VolumeId, VolumeState, Volumes, directories_overlap, wanted_xattrs};
@@ -42,7 +44,7 @@ use crate::domain::Domain;
 use crate::environment::Environment;
 use crate::interfaces::{Interface, Interfaces};
 use crate::metrics::Metrics;
-use crate::policy::{Policy, Share, ShareChanges, Storage};
+use crate::policy::{Policy, Share, ShareChanges};
 use crate::printing::PrintSystem;
 use crate::restrictions::Restrictions;
 use crate::state::durable::Store;
@@ -260,15 +262,6 @@ impl Server {
                 Ok((number, other)) => self.opens.streams.overlap((volume, vfs), (number, &other)),
                 Err(errno) => tracing::debug!(share = other.name, ?errno, "cannot open a share that overlaps another"),
             }
-        }
-    }
-
-    /// Returns the mount point of the file system that contains the directory of `share`. In a volume, it is the
-    /// root of the volume.
-    pub(crate) async fn mount_point(&self, share: &Share) -> vfs::Result<PathBuf> {
-        match &share.storage {
-            Storage::Directory => self.mounted.mount_point(&*self.volumes, share).await,
-            Storage::Gluster(_) => Ok(PathBuf::from("/")),
         }
     }
 
