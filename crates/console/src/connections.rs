@@ -19,7 +19,7 @@ use tracing::{debug, warn};
 use crate::Console;
 use crate::answer::{Arrival, answer};
 use crate::guard::Hosts;
-use crate::listen::{Listener, Socket, is_trusted};
+use crate::listen::{Listener, Socket, is_trusted, tls};
 use crate::source::Source;
 
 /// Maximum number of connections of a listener. Others wait until one ends.
@@ -55,8 +55,9 @@ pub async fn serve(console: Arc<Console>, listener: Listener) {
                 match listener.tls.clone() {
                     None => drop(tokio::spawn(client.serve(stream, Arrival { address, is_secure: false }))),
                     Some(tls) => drop(tokio::spawn(async move {
-                        match tokio::time::timeout(HEAD_TIME, tls.accept(stream)).await {
-                            Ok(Ok(stream)) => client.serve(stream, Arrival { address, is_secure: true }).await,
+                        match tokio::time::timeout(HEAD_TIME, tls::accept(&tls, stream)).await {
+                            Ok(Ok(Some(stream))) => client.serve(stream, Arrival { address, is_secure: true }).await,
+                            Ok(Ok(None)) => debug!(?address, "console: HTTP without TLS was refused"),
                             Ok(Err(error)) => debug!(%error, ?address, "console: TLS"),
                             Err(_) => debug!(?address, "console: no TLS within the time limit"),
                         }

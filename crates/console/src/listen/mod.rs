@@ -1,15 +1,14 @@
 //! Where the console listens: an address, with TLS unless it is of the loopback interface, or a UNIX socket.
 
+pub(crate) mod tls;
+
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_rustls::TlsAcceptor;
 
@@ -105,7 +104,7 @@ impl Listener {
     /// # Errors
     /// The place cannot be used, or passwords would be sent over a network without TLS.
     pub fn bind(place: &Place, certificate: Option<&Certificate>, names: Vec<String>) -> Result<Listener> {
-        let tls = certificate.map(acceptor).transpose()?;
+        let tls = certificate.map(tls::acceptor).transpose()?;
         match place {
             Place::Address(address) => {
                 let is_own = address.ip().to_canonical().is_loopback();
@@ -167,21 +166,6 @@ fn unix(path: &Path) -> Result<Socket> {
     let socket = named().inspect_err(|_| _ = fs::remove_file(&hidden));
     let (socket, file) = socket.with_context(|| format!("cannot listen on {shown}"))?;
     Ok(Socket::Unix(socket, file))
-}
-
-fn acceptor(files: &Certificate) -> Result<TlsAcceptor> {
-    let wrong = |path: &Path| format!("cannot read {}; a PEM file is expected", path.display());
-    let chain: Vec<_> =
-        CertificateDer::pem_file_iter(&files.chain).and_then(Iterator::collect).with_context(|| wrong(&files.chain))?;
-    let key = PrivateKeyDer::from_pem_file(&files.key).with_context(|| wrong(&files.key))?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut settings = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .context("the certificate and the key do not belong together")?;
-    settings.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(settings)))
 }
 
 #[cfg(test)]
