@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 
 /// The program's name.
@@ -27,16 +27,27 @@ pub struct BenchArgs {
 ///
 /// There is no such program, or it cannot be started.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
-    let beside = std::env::current_exe().map(|own| own.with_file_name(PROGRAM)).unwrap_or_default();
-    let program = if beside.is_file() { beside.clone() } else { PathBuf::from(PROGRAM) };
-    // Returns only if the program cannot be started. A name without a slash is looked up in `PATH`.
+    let program = program()?;
+    // Returns only if the program cannot be started.
     let error = Command::new(&program).args(&args.arguments).exec();
-    if error.kind() == std::io::ErrorKind::NotFound && program == Path::new(PROGRAM) {
-        bail!(
+    Err(error).with_context(|| format!("cannot start {}", program.display()))
+}
+
+/// Returns the path of `frevo-bench`.
+///
+/// # Errors
+///
+/// There is no such program.
+pub(crate) fn program() -> Result<PathBuf> {
+    let beside = std::env::current_exe().map(|own| own.with_file_name(PROGRAM)).unwrap_or_default();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(beside.clone()).chain(std::env::split_paths(&path).map(|place| place.join(PROGRAM)));
+    let found = all.into_iter().find(|path| path.is_absolute() && path.is_file());
+    found.with_context(|| {
+        format!(
             "{PROGRAM} is not installed: {} and PATH do not have it; build it with `cargo build --release -p bench` in \
              Frevo's source, and copy target/release/{PROGRAM} there",
             beside.parent().unwrap_or(Path::new("the directory of frevo")).display()
-        );
-    }
-    Err(error).with_context(|| format!("cannot start {}", program.display()))
+        )
+    })
 }

@@ -131,9 +131,14 @@ fn system_calls_that_a_file_server_never_needs_are_denied_to_every_thread() {
 }
 
 fn inside() {
-    let sandbox =
-        Sandbox::begin(Confinement { wanted: true, describes: false, pam: false, print_commands: Vec::new() })
-            .expect("privileges are given up");
+    let sandbox = Sandbox::begin(Confinement {
+        wanted: true,
+        describes: false,
+        pam: false,
+        console: false,
+        print_commands: Vec::new(),
+    })
+    .expect("privileges are given up");
     let (go, wait) = mpsc::channel::<()>();
     let before = std::thread::spawn(move || {
         wait.recv().expect("the test sends a message");

@@ -13,7 +13,7 @@ use super::reader::Reader;
 use super::share::modules;
 use super::table::access::OBEY_PAM;
 use super::table::acls;
-use super::table::daemon::SANDBOX;
+use super::table::daemon::{CONSOLE, SANDBOX};
 use super::table::files::QUOTAS;
 use super::table::printing::{self, PRINTABLE};
 use super::{Names, read, read_file, resolve, server_variables};
@@ -28,6 +28,8 @@ pub struct Confinement {
     pub describes: bool,
     /// `obey pam restrictions`: the modules of PAM need the original privileges.
     pub pam: bool,
+    /// `frevo:console`: a process with the original privileges starts the console.
+    pub console: bool,
     /// The commands of print shares, which a process with the original privileges executes.
     pub print_commands: Vec<CommandLine>,
 }
@@ -38,7 +40,8 @@ pub struct Confinement {
 /// keeps the privileges that the process had at that time. Errors in the configuration are ignored here, because they
 /// are reported when it is loaded.
 pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
-    let mut confinement = Confinement { wanted: true, describes: false, pam: false, print_commands: Vec::new() };
+    let mut confinement =
+        Confinement { wanted: true, describes: false, pam: false, console: false, print_commands: Vec::new() };
     let Some(path) = path else { return confinement };
     let mut problems = Problems::default();
     let raw = read(path, &read_file, names, &mut problems);
@@ -47,6 +50,7 @@ pub fn confinement(path: Option<&Path>, names: &dyn Names) -> Confinement {
     let problems = RefCell::new(problems);
     let mut reader = Reader { global: &resolved.global, share: None, variables: &variables, problems: &problems };
     confinement.pam = reader.value(&OBEY_PAM).boolean();
+    confinement.console = reader.value(&CONSOLE).boolean();
     confinement.wanted = reader.value(&SANDBOX).boolean();
     confinement.describes = !raw.includes.is_empty();
     for section in &resolved.shares {

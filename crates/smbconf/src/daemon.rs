@@ -22,6 +22,8 @@ pub struct Daemon {
     pub mdns_host_name: bool,
     /// `frevo:metrics port`; 0 means none.
     pub metrics_port: u16,
+    /// `frevo:console` and related parameters.
+    pub console: ConsoleSettings,
     /// `frevo:ws discovery`.
     pub ws_discovery: bool,
     /// `frevo:netbios name service` without `disable netbios`.
@@ -103,9 +105,29 @@ impl Daemon {
                 "`print command` and `lpq command`",
             ),
             (self.metrics_port != now.metrics_port, "`frevo:metrics port`"),
+            (self.console != now.console, "`frevo:console` and its parameters"),
         ];
         changed.into_iter().filter_map(|(changed, what)| changed.then_some(what)).collect()
     }
+}
+
+/// The web console.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ConsoleSettings {
+    /// `frevo:console`: the server starts it.
+    pub enabled: bool,
+    /// `frevo:console listen`: addresses, with or without ports, and absolute paths. Empty means the default.
+    pub listen: Vec<String>,
+    /// `frevo:console host`.
+    pub hosts: Vec<String>,
+    /// `frevo:console certificate`.
+    pub certificate: Option<PathBuf>,
+    /// `frevo:console key`.
+    pub key: Option<PathBuf>,
+    /// `frevo:console admin groups`.
+    pub admin_groups: Vec<String>,
+    /// `frevo:console pam service`.
+    pub pam_service: Option<String>,
 }
 
 /// The log's destination.

@@ -67,7 +67,7 @@ use server::vfs::Identity;
 pub use acl_store::parse as parse_acl_store;
 
 pub use confinement::{Confinement, NoUsers, confinement};
-pub use daemon::{Daemon, LogTarget};
+pub use daemon::{ConsoleSettings, Daemon, LogTarget};
 pub use effective::{Effective, Section};
 pub use lists::{InterfaceChoice, InterfacePattern, LogLevel, SocketOption};
 pub use problem::{Code, Place, Problem, Problems, Severity, UNAVAILABLE, WITHOUT_EFFECT, warning};

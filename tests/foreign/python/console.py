@@ -138,6 +138,19 @@ class Steps:
         self.browser.wait(found, f"a button {text}")
         self.browser.run(f"{found}.click()")
 
+    def click_first(self, start):
+        """Clicks the first button whose label starts so, in the dialog if one is open."""
+        found = f"""[...(document.querySelector("dialog[open]") ?? document).querySelectorAll("button")].find((it) =>
+          (it.getAttribute("aria-label") ?? "").startsWith({json.dumps(start)}))"""
+        self.browser.wait(found, f"a button {start}...")
+        self.browser.run(f"{found}.click()")
+
+    def tick(self, name):
+        """Ticks a box of the dialog."""
+        box = f"document.querySelector('dialog[open] input[type=checkbox][name={name}]')"
+        self.browser.wait(box, f"a box {name}")
+        self.browser.run(f"{box}.click()")
+
     def choose(self, value):
         """Chooses an option of the page."""
         self.browser.wait("document.querySelector('main select')", "a choice")

@@ -47,7 +47,9 @@ pub(super) fn build(program: &Program, work: &Work, out: &Path) -> Result<Vec<Pa
 fn fill(tree: &Tree, program: &Program, work: &Work, version: &str) -> Result<()> {
     tree.copy("usr/bin/frevo", 0o755, &program.path)?;
     tree.directory("etc/frevo", 0o755)?;
-    for unit in ["frevo.service", "frevo.socket", "frevo-snapshot.service", "frevo-snapshot.timer"] {
+    for unit in
+        ["frevo.service", "frevo.socket", "frevo-console.service", "frevo-snapshot.service", "frevo-snapshot.timer"]
+    {
         tree.copy(&format!("lib/systemd/system/{unit}"), 0o644, &source(&format!("packaging/{unit}")))?;
     }
     tree.copy("usr/share/frevo/windows-acls.conf", 0o644, &source("packaging/windows-acls.conf"))?;

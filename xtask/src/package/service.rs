@@ -85,11 +85,13 @@ fn lintian(package: &Path) -> Result<String> {
 fn verify(root: &Path) -> Result<String> {
     let mut command = Command::new("systemd-analyze");
     command.args(["verify", "--man=no", "--recursive-errors=no"]).arg(format!("--root={}", root.display()));
-    let units = ["frevo.service", "frevo.socket", "frevo-snapshot.service", "frevo-snapshot.timer"]
-        .map(|unit| root.join("lib/systemd/system").join(unit));
+    let units =
+        ["frevo.service", "frevo.socket", "frevo-console.service", "frevo-snapshot.service", "frevo-snapshot.timer"];
+    let units = units.map(|unit| root.join("lib/systemd/system").join(unit));
     let output = command.args(units).output().context("cannot start systemd-analyze")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let about: Vec<&str> = said.lines().filter(|line| line.contains("frevo.s") || line.contains("frevo-s")).collect();
+    let is_about = |line: &&str| ["frevo.s", "frevo-s", "frevo-c"].iter().any(|unit| line.contains(unit));
+    let about: Vec<&str> = said.lines().filter(is_about).collect();
     ensure!(output.status.success() && about.is_empty(), "{}", about.join("\n"));
     Ok("no problems".to_owned())
 }

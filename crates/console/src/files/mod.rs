@@ -32,7 +32,9 @@ const FILES: &[File] = files![
     ("/overview.js", SCRIPT, "overview.js"),
     ("/clients.js", SCRIPT, "clients.js"),
     ("/shares.js", SCRIPT, "shares.js"),
+    ("/benchmark.js", SCRIPT, "benchmark.js"),
     ("/files.js", SCRIPT, "files.js"),
+    ("/versions.js", SCRIPT, "versions.js"),
     ("/users.js", SCRIPT, "users.js"),
     ("/health.js", SCRIPT, "health.js"),
 ];

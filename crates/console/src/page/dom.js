@@ -69,6 +69,10 @@ export function age(seconds) {
   return `${Math.round(seconds / 86400)} d`;
 }
 
+export function duration(seconds) {
+  return seconds >= 1 ? `${seconds.toFixed(1)} s` : `${(seconds * 1000).toPrecision(2)} ms`;
+}
+
 let timer;
 
 // Shows the result of an action.
@@ -100,6 +104,16 @@ export function ask(title, fields, label, submit, isDanger) {
       done.disabled = false;
     }
   });
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+// Shows a dialog without a form. `content` gets the function that closes it.
+export function sheet(title, content) {
+  const close = () => dialog.close();
+  const dialog = el("dialog", { "aria-labelledby": "dialog-title" }, el("h2", { id: "dialog-title" }, title));
+  dialog.append(...[content(close)].flat(), el("div", { class: "buttons" }, button("Close", close)));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

@@ -1,6 +1,6 @@
 // Throughput, latency and counts of the last hour, the cost of shares, logon failures and limits.
 
-import { age, count, el, panel, size, table } from "./dom.js";
+import { age, count, duration, el, panel, size, table } from "./dom.js";
 import { history, query } from "./api.js";
 import { plot } from "./plot.js";
 
@@ -23,12 +23,11 @@ function line(name, key) {
 
 function plots(gap) {
   const rate = (value) => `${size(value)}/s`;
-  const time = (value) => (value >= 1 ? `${value.toFixed(1)} s` : `${(value * 1000).toPrecision(2)} ms`);
   const draw = (title, lines, format) => plot(title, lines, format, HOUR, gap);
   return el("div", { class: "grid" },
     draw("Throughput", [line("read", "read"), line("written", "written")], rate),
     draw("Requests", [line("per second", "requests")], count),
-    draw("Latency", [line("mean", "mean"), line("99 %", "p99")], time),
+    draw("Latency", [line("mean", "mean"), line("99 %", "p99")], duration),
     draw("Sessions", [line("sessions", "sessions"), line("connections", "connections")], count),
     draw("Open files and locks", [line("open", "opens"), line("locks", "locks")], count),
     draw("Logons refused over SMB", [line("per minute", "refused")], count));
@@ -73,13 +72,16 @@ export async function show(place, isPoll) {
       number("Shares", count(now.configured)),
       number("Up", age(now.taken - now.started))),
     plots(gap),
-    panel("Cost of shares since the start", [], table("Cost of shares", [
+    panel("Cost of shares in the last hour", [], table("Cost of shares", [
       ["Share", (row) => row.name, "wrap"],
       ["Requests", (row) => count(row.requests), "number"],
       ["Failed", (row) => count(row.failed), "number"],
       ["Read", (row) => size(row.read), "number"],
       ["Written", (row) => size(row.written), "number"],
-    ], now.shares, "No client has used a share yet.")),
+      ["Server time", (row) => duration(row.seconds), "number"],
+    ], now.costs.shares, "No client has used a share."),
+    el("p", { class: "quiet" }, now.costs.since < HOUR - 60 ? `Counted for ${age(now.costs.since)}. ` : "",
+      "Server time is that of the requests, with their waiting for disks and for other clients.")),
     panel("Limits, the nearest first", [], limits(now.held)),
     panel("Logons refused over SMB since the start", [], table("Refused logons", [
       ["Reason", ([status]) => status, "wrap"],

@@ -2,6 +2,7 @@
 
 import { ask, button, choice, el, field, panel, say, table } from "./dom.js";
 import { change, query } from "./api.js";
+import * as benchmark from "./benchmark.js";
 
 // Returns the settings of a form, each as a name and a value.
 function settings(data) {
@@ -68,10 +69,11 @@ export async function show(place, isPoll) {
       ["Directory", (share) => share.path, "wrap"],
       ["Comment", (share) => share.comment, "wrap"],
       ["Defined by", origin],
-      ["", (share) => (share.added ? [
+      ["", (share) => [button("Benchmark", () => benchmark.start(share.name), "", `Benchmark of ${share.name}`), share.added ? [
         button("Change", () => edit(share, again), "", `Change ${share.name}`),
         button("Remove", () => remove(share, again), "danger", `Remove ${share.name}`),
-      ] : el("span", { class: "quiet" }, "only in its file")), "actions"],
+      ] : el("span", { class: "quiet" }, " only in its file")], "actions"],
     ], shares, "There are no shares.")),
+    benchmark.panelOf(),
     el("p", { class: "quiet" }, "Shares of smb.conf are never changed here. Added shares are in a file of Frevo's state directory."));
 }

@@ -9,15 +9,19 @@ use accounts::state_dir::StateDir;
 use anyhow::{Context, Result, bail};
 use console::{Administration, Caller, LogonError, Sample};
 use parking_lot::Mutex;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use smbconf::added::Change;
 use zeroize::Zeroizing;
 
+use super::benchmark::{Benchmark, Benchmarks, Kind};
+use super::cost::Costs;
 use super::numbers::{Numbers, SERIES};
 use super::password::Passwords;
-use crate::acl::files::Files;
+use super::requests::{
+    ChangedShare, Closed, Enabled, Former, Located, Named, NewAcl, NewBenchmark, NewPassword, NewShare, NewUser,
+    Restored, RestoredVersion, arguments_of, place_of,
+};
+use crate::acl::files::{Files, MayReplace};
 use crate::admin::Client;
 use crate::admin::message::{
     AccountView, Closing, OnBehalf, ServerRequest, ShareReply, ShareRequest, UserReply, UserRequest,
@@ -38,11 +42,20 @@ pub(super) struct Server {
     passwords: Passwords,
     /// The latest numbers, and when they were read.
     latest: Mutex<Option<(Instant, Numbers)>>,
+    costs: Costs,
+    benchmarks: Benchmarks,
 }
 
 impl Server {
     pub(super) fn new(state: PathBuf, config: Option<PathBuf>, passwords: Passwords) -> Server {
-        Server { state, config, passwords, latest: Mutex::default() }
+        Server {
+            state,
+            config,
+            passwords,
+            latest: Mutex::default(),
+            costs: Costs::default(),
+            benchmarks: Benchmarks::default(),
+        }
     }
 
     fn client(&self) -> Result<Client> {
@@ -97,6 +110,7 @@ impl Server {
         let numbers = self.numbers()?;
         let held: HeldResources = self.client()?.ask(&ServerRequest::Held {})?;
         let mut overview = numbers.overview();
+        overview["costs"] = self.costs.json(Instant::now());
         overview["held"] = serde_json::to_value(held)?;
         overview["taken"] = json!(now());
         overview["host"] = json!(smbconf::host::host_name());
@@ -178,6 +192,17 @@ impl Server {
         tokio::runtime::Handle::current().block_on(work(&files))
     }
 
+    /// Fails if a client has the file with this device and inode open, because it would go on to use the former file.
+    fn check_is_closed(&self, (device, inode): (u64, u64)) -> Result<()> {
+        let status: Status = self.client()?.ask(&ServerRequest::Status {})?;
+        match status.opens.iter().find(|open| (open.device, open.inode) == (device, inode)) {
+            Some(open) => {
+                bail!("a client has {} in {} open; close it on the page of clients first", open.path, open.share)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Changes files of a share. The server learns of it before, and records it if the result does not arrive. A change
     /// during which the server stops is not recorded.
     fn change_files(
@@ -189,9 +214,21 @@ impl Server {
         work: impl AsyncFnOnce(&Files) -> Result<()>,
     ) -> Result<String> {
         let arguments = std::iter::once(share).chain(arguments.iter().copied()).map(str::to_owned).collect();
+        self.recorded(caller, operation, arguments, || self.files(share, work)).map(|()| "done".to_owned())
+    }
+
+    /// Does something that the server does not do itself. The server learns of it before, and records it if the result
+    /// does not arrive.
+    fn recorded<T>(
+        &self,
+        caller: &Caller,
+        operation: &str,
+        arguments: Vec<String>,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         let mut client = self.client()?;
         client.on_behalf(behalf(caller, operation, arguments))?;
-        let done = self.files(share, work);
+        let done = work();
         let failure = done.as_ref().err().map(|error| format!("{error:#}"));
         // The answer repeats the failure.
         if let Err(error) = client.ask::<()>(&ServerRequest::Note { failure: failure.clone() })
@@ -199,7 +236,40 @@ impl Server {
         {
             tracing::error!("cannot record the result of {operation} of {:?}: {error:#}", caller.name);
         }
-        done.map(|()| "done".to_owned())
+        done
+    }
+
+    /// Starts a benchmark of a share. Its directory must not exist, because the program would remove it.
+    fn start_benchmark(&self, caller: &Caller, operation: &str, new: NewBenchmark) -> Result<String> {
+        let NewBenchmark { share, kind, user, password, port } = new;
+        let (kind, password) = (Kind::of(&kind)?, Zeroizing::new(password));
+        let arguments = [share.as_str(), kind.directory(), &user].map(str::to_owned).into();
+        self.recorded(caller, operation, arguments, || {
+            let program = crate::bench::program()?;
+            let check = || {
+                let directory = kind.directory();
+                match self.files(&share, async |files| files.exists(directory).await)? {
+                    false => Ok(()),
+                    true => {
+                        bail!("[{share}] has a directory {directory}, which a benchmark would remove; remove it first")
+                    }
+                }
+            };
+            self.benchmarks.start(&program, Benchmark { share: share.clone(), kind, user, port }, &password, check)
+        })?;
+        Ok(format!("the benchmark of {share} has begun"))
+    }
+
+    /// Returns the benchmark that runs, the report of the last one, and what is needed for another one.
+    fn benchmark(&self) -> Result<Value> {
+        let mut shown = self.benchmarks.json();
+        shown["missing"] = json!(crate::bench::program().err().map(|error| format!("{error:#}")));
+        Ok(shown)
+    }
+
+    /// Ends what the console has started.
+    pub(super) fn stop(&self) {
+        let _ = self.benchmarks.stop();
     }
 
     fn perform(&self, caller: &Caller, name: &str, arguments: Value) -> Option<Result<String>> {
@@ -252,10 +322,24 @@ impl Server {
                 let shown = [from.as_str(), &to];
                 self.change_files(caller, name, &share, &shown, async |files| files.restore(&from, &to).await)
             }),
+            "version.restore" => arguments_of(arguments).and_then(|version: RestoredVersion| {
+                let RestoredVersion { share, path, moment, to, replace } = version;
+                let (at, how) = (format!("snapshot={moment}"), format!("replace={replace}"));
+                let shown = [path.as_str(), &at, &to, &how];
+                let may_replace = |file| self.check_is_closed(file);
+                let may_replace: Option<MayReplace<'_>> = replace.then_some(&may_replace);
+                self.change_files(caller, name, &share, &shown, async |files| {
+                    files.restore_version(&path, moment, &to, may_replace).await
+                })
+            }),
             "acl.set" => arguments_of(arguments).and_then(|NewAcl { share, path, sddl }| {
                 let shown = [path.as_str(), &sddl];
                 self.change_files(caller, name, &share, &shown, async |files| files.set_acl(&path, &sddl).await)
             }),
+            "benchmark.start" => arguments_of(arguments).and_then(|new| self.start_benchmark(caller, name, new)),
+            "benchmark.stop" => self
+                .recorded(caller, name, Vec::new(), || self.benchmarks.stop())
+                .map(|()| "the benchmark ends and removes its files".to_owned()),
             "reload" => self.client().and_then(|mut client| {
                 client.on_behalf(behalf(caller, name, Vec::new()))?;
                 client.ask(&ServerRequest::Reload {})
@@ -263,94 +347,6 @@ impl Server {
             _ => return None,
         })
     }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewShare {
-    name: String,
-    path: String,
-    comment: String,
-    settings: Vec<(String, String)>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ChangedShare {
-    name: String,
-    path: Option<String>,
-    comment: Option<String>,
-    settings: Vec<(String, String)>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Named {
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewUser {
-    name: String,
-    password: String,
-    full_name: String,
-    uid: Option<u32>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewPassword {
-    name: String,
-    password: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Enabled {
-    name: String,
-    enabled: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Closed {
-    kind: String,
-    id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Located {
-    share: String,
-    path: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Restored {
-    share: String,
-    from: String,
-    to: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NewAcl {
-    share: String,
-    path: String,
-    sddl: String,
-}
-
-/// Reads the argument of a query, which is JSON in a string.
-fn place_of(arguments: &Value) -> Result<Located> {
-    let text = arguments.as_str().unwrap_or_default();
-    serde_json::from_str(text).ok().context("the request is not what the console expects; load the page again")
-}
-
-fn arguments_of<T: DeserializeOwned>(arguments: Value) -> Result<T> {
-    // serde's text may quote the value, which may be a password.
-    serde_json::from_value(arguments).ok().context("the request is not what the console expects; load the page again")
 }
 
 fn behalf(caller: &Caller, operation: &str, arguments: Vec<String>) -> OnBehalf {
@@ -362,7 +358,7 @@ fn unexpected<T>() -> Result<T> {
     bail!("the server sent an unexpected answer; check that it has the same version")
 }
 
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
@@ -391,8 +387,14 @@ impl Administration for Server {
             "shares" => self.shares(),
             "health" => self.health(),
             "check" => self.check(),
+            "benchmark" => self.benchmark(),
             "files" => place_of(arguments)
                 .and_then(|Located { share, path }| self.files(&share, async |files| files.list(&path).await)),
+            "versions" => place_of(arguments)
+                .and_then(|Located { share, path }| self.files(&share, async |files| files.versions(&path).await)),
+            "version" => place_of(arguments).and_then(|Former { share, path, moment }| {
+                self.files(&share, async |files| files.list_version(&path, moment).await)
+            }),
             "acl" => place_of(arguments)
                 .and_then(|Located { share, path }| self.files(&share, async |files| files.acl(&path).await)),
             _ => return None,
@@ -424,6 +426,7 @@ impl Administration for Server {
         let at = Instant::now();
         let before = self.latest.lock().replace((at, numbers.clone()));
         let (since, before) = before?;
+        self.costs.add(at, numbers.cost(&before));
         let seconds = at.duration_since(since).as_secs_f64().max(0.001);
         Some(Sample { time: now(), values: numbers.sample(&before, seconds) })
     }

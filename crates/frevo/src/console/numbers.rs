@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::cost::Cost;
+
 /// The values of a sample of the history.
 pub(super) const SERIES: &[&str] =
     &["read", "written", "requests", "mean", "p99", "sessions", "connections", "opens", "locks", "refused"];
@@ -42,19 +44,11 @@ fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// The cost of a share since the start of the server.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-struct Cost {
-    requests: f64,
-    failed: f64,
-    read: f64,
-    written: f64,
-}
-
 /// What the console uses of the metrics.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(super) struct Numbers {
-    shares: BTreeMap<String, Cost>,
+    /// Since the start of the server.
+    pub(super) shares: BTreeMap<String, Cost>,
     refused: BTreeMap<String, f64>,
     held: BTreeMap<String, f64>,
     requests: f64,
@@ -81,6 +75,7 @@ impl Numbers {
                 "frevo_share_requests_failed_total" => share(|cost| &mut cost.failed),
                 "frevo_share_read_bytes_total" => share(|cost| &mut cost.read),
                 "frevo_share_written_bytes_total" => share(|cost| &mut cost.written),
+                "frevo_share_request_seconds_total" => share(|cost| &mut cost.seconds),
                 "frevo_logons_refused_total" => *numbers.refused.entry(label("status")).or_default() += line.value,
                 "frevo_held" => *numbers.held.entry(label("resource")).or_default() += line.value,
                 "frevo_request_duration_seconds_count" => numbers.requests += line.value,
@@ -101,18 +96,10 @@ impl Numbers {
     /// Returns what the overview shows.
     pub(super) fn overview(&self) -> Value {
         let held = |name: &str| self.held.get(name).copied().unwrap_or(0.0);
-        let shares: Vec<Value> = self
-            .shares
-            .iter()
-            .map(|(name, cost)| {
-                let Cost { requests, failed, read, written } = cost;
-                json!({ "name": name, "requests": requests, "failed": failed, "read": read, "written": written })
-            })
-            .collect();
         let refused: BTreeMap<_, _> = self.refused.iter().filter(|(_, number)| **number > 0.0).collect();
         json!({
             "configured": self.configured, "version": self.version, "started": self.started,
-            "shares": shares, "refused": refused,
+            "refused": refused,
             "sessions": held("sessions"), "connections": held("connections"), "opens": held("opens"),
             "locks": held("locks"),
         })
@@ -122,7 +109,7 @@ impl Numbers {
     /// numbers since then are used.
     pub(super) fn sample(&self, before: &Numbers, seconds: f64) -> Vec<f64> {
         let zero = Numbers::default();
-        let before = if before.started == self.started { before } else { &zero };
+        let before = self.of_this_server(before, &zero);
         let sum = |numbers: &Numbers, of: fn(&Cost) -> f64| numbers.shares.values().map(of).sum::<f64>();
         let grown = |of: fn(&Cost) -> f64| (sum(self, of) - sum(before, of)).max(0.0) / seconds;
         let held = |name: &str| self.held.get(name).copied().unwrap_or(0.0);
@@ -141,6 +128,22 @@ impl Numbers {
             held("locks"),
             (refused(self) - refused(before)).max(0.0) / seconds * 60.0,
         ]
+    }
+
+    /// Returns `before`, or `zero` if the server has been started since.
+    fn of_this_server<'n>(&self, before: &'n Numbers, zero: &'n Numbers) -> &'n Numbers {
+        if before.started == self.started { before } else { zero }
+    }
+
+    /// Returns the cost of each share since `before`; after a restart of the server, since then.
+    pub(super) fn cost(&self, before: &Numbers) -> BTreeMap<String, Cost> {
+        let zero = Numbers::default();
+        let before = self.of_this_server(before, &zero);
+        let since = |(name, cost): (&String, &Cost)| {
+            let grown = cost.since(before.shares.get(name).unwrap_or(&Cost::default()));
+            (grown != Cost::default()).then(|| (name.clone(), grown))
+        };
+        self.shares.iter().filter_map(since).collect()
     }
 
     /// Returns the time within which `rank` of the requests since `before` have ended, in seconds.
@@ -171,6 +174,7 @@ mod tests {
         frevo_logons_refused_total{status=\"STATUS_LOGON_FAILURE\"} 1\n\
         process_start_time_seconds 1000\n";
     const AFTER: &str = "frevo_share_read_bytes_total{share=\"a\"} 300\n\
+        frevo_share_request_seconds_total{share=\"a\"} 1.5\n\
         frevo_share_read_bytes_total{share=\"b \\\"<i>\\\\\"} 1000\n\
         frevo_request_duration_seconds_count{command=\"READ\"} 20\n\
         frevo_request_duration_seconds_count{command=\"WRITE\"} 10\n\
@@ -198,8 +202,20 @@ mod tests {
 
     #[test]
     fn names_are_as_the_metrics_escape_them() {
-        let overview = Numbers::of(AFTER).overview();
-        assert_eq!(overview["shares"][1]["name"], "b \"<i>\\");
+        let numbers = Numbers::of(AFTER);
+        assert!(numbers.shares.contains_key("b \"<i>\\"), "{numbers:?}");
+        let overview = numbers.overview();
         assert_eq!((&overview["opens"], &overview["refused"]["STATUS_LOGON_FAILURE"]), (&json!(7.0), &json!(4.0)));
+    }
+
+    #[test]
+    fn costs_are_those_since_the_former_reading() {
+        let (before, after) = (Numbers::of(BEFORE), Numbers::of(AFTER));
+        let cost = after.cost(&before);
+        assert_eq!((cost["a"].read, cost["b \"<i>\\"].read), (200.0, 1000.0));
+        assert_eq!(cost["a"].seconds, 1.5);
+        assert!(after.cost(&after).is_empty(), "shares without requests are left out");
+        let restarted = Numbers { started: 2000.0, ..after };
+        assert_eq!(restarted.cost(&before)["a"].read, 300.0);
     }
 }

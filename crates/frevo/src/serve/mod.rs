@@ -43,8 +43,10 @@ use self::listeners::Listeners;
 use self::operations::Operations;
 use self::shares::RemoteChanges;
 use self::volumes::ShareVolumes;
+pub(crate) use self::volumes::mount_point;
 use crate::admin::{Control, Listener};
 use crate::audit::Audits;
+use crate::console::Keeper;
 use crate::environment::SystemEnvironment;
 use crate::event_loops::EventLoops;
 use crate::handles::Handles;
@@ -139,7 +141,15 @@ pub fn run(mut args: ServeArgs) -> Result<ExitCode> {
         true => Some(pam::Helper::start(&pam::Settings::default()).context("cannot start the PAM helper")?),
         false => None,
     };
-    let helpers = Helpers { pam, print: printing::start_helper(std::mem::take(&mut needs.print_commands))? };
+    let print = printing::start_helper(std::mem::take(&mut needs.print_commands))?;
+    let console = match needs.console {
+        true => {
+            let kept = Keeper::start(args.config.as_deref(), args.state_dir.as_deref());
+            Some(kept.context("cannot start the process that keeps the console running")?)
+        }
+        false => None,
+    };
+    let helpers = Helpers { pam, print, _console: console };
     // The server specifies exact modes, so the caller's umask must not apply.
     rustix::process::umask(rustix::fs::Mode::empty());
     limits::forbid_core_dumps();
@@ -225,6 +235,8 @@ fn share_name(directory: &Path) -> String {
 struct Helpers {
     pam: Option<pam::Helper>,
     print: Option<::printing::Helper>,
+    /// The console ends with it.
+    _console: Option<Keeper>,
 }
 
 async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, helpers: Helpers) -> Result<()> {

@@ -123,7 +123,7 @@ impl Volumes for ShareVolumes {
 }
 
 /// Returns the highest directory above `path` that is on the same file system.
-fn mount_point(path: &Path) -> server::vfs::Result<PathBuf> {
+pub(crate) fn mount_point(path: &Path) -> server::vfs::Result<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.dev());
     let here = device(path).map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;

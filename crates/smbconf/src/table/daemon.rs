@@ -1,5 +1,6 @@
 //! The process: directories, log and limits.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use server::policy::Limits;
@@ -37,6 +38,14 @@ pub(crate) const SANDBOX: Parameter = global(
     "Give up privileges and system calls that serving does not need. Not in Samba.",
 )
 .reads(|value, global| global.daemon.sandbox = value.boolean());
+
+pub(crate) const CONSOLE: Parameter = global(
+    "frevo:console",
+    BOOL,
+    "no",
+    "Start the web console with the server, as a process of its own. Not in Samba.",
+)
+.reads(|value, global| global.daemon.console.enabled = value.boolean());
 
 pub(crate) const CONFIG_BACKEND: Parameter =
     global("config backend", TEXT, "file", "registry: like include = registry. Any other value: the file itself.")
@@ -89,6 +98,34 @@ pub(super) static TABLE: &[Parameter] = &[
         "Port on 127.0.0.1 and [::1] at which Prometheus reads metrics; 0: none. Not in Samba.",
     )
     .reads(|value, global| global.daemon.metrics_port = value.number().unwrap_or(0)),
+    CONSOLE,
+    global(
+        "frevo:console listen",
+        LIST,
+        "127.0.0.1:7445",
+        "Addresses with ports, and paths of UNIX sockets, of the web console. Not in Samba.",
+    )
+    .reads(|value, global| global.daemon.console.listen = console_places(value)),
+    global("frevo:console host", LIST, "", "Host names by which browsers may call the web console. Not in Samba.")
+        .reads(|value, global| global.daemon.console.hosts = value.list()),
+    global("frevo:console certificate", PATH, "", "PEM file with the certificate of the web console. Not in Samba.")
+        .reads(|value, global| global.daemon.console.certificate = directory(value)),
+    global("frevo:console key", PATH, "", "PEM file with the private key of the web console. Not in Samba.")
+        .reads(|value, global| global.daemon.console.key = directory(value)),
+    global(
+        "frevo:console admin groups",
+        LIST,
+        "",
+        "UNIX groups whose members may log on to the web console; empty: sudo and wheel. Not in Samba.",
+    )
+    .reads(|value, global| global.daemon.console.admin_groups = value.list()),
+    global(
+        "frevo:console pam service",
+        TEXT,
+        "",
+        "PAM service of the web console; empty: frevo or login. Not in Samba.",
+    )
+    .reads(|value, global| global.daemon.console.pam_service = Some(value.text()).filter(|it| !it.is_empty())),
     global(
         "frevo:worker threads",
         Kind::Integer(4, 192),
@@ -184,6 +221,18 @@ pub(super) static TABLE: &[Parameter] = &[
     global("allow unsafe cluster upgrade", BOOL, "no", "Allow nodes with different versions.")
         .accepted(ONLY_IN_CLUSTERS),
 ];
+
+/// Returns the places at which the console listens.
+fn console_places(value: ValueReader<'_>) -> Vec<String> {
+    let is_place = |text: &str| {
+        text.starts_with('/') || text.parse::<std::net::IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok()
+    };
+    let (right, wrong): (Vec<_>, Vec<_>) = value.list().into_iter().partition(|text| is_place(text));
+    for text in wrong {
+        value.bad_value(&text, "addresses such as 127.0.0.1:7445 or [::1]:7445, and absolute paths of UNIX sockets");
+    }
+    right
+}
 
 /// Returns a path that the configuration sets; `None` if it is not set or empty.
 pub(crate) fn directory(value: ValueReader<'_>) -> Option<PathBuf> {

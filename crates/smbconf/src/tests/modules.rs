@@ -273,12 +273,13 @@ fn process_requirements_are_determined_without_user_lookups() {
         let directory = directory(&[("smb.conf", text)]);
         confinement(Some(&directory.path().join("smb.conf")), &NoUsers)
     };
-    let plain = Confinement { wanted: true, describes: false, pam: false, print_commands: Vec::new() };
+    let plain = Confinement { wanted: true, describes: false, pam: false, console: false, print_commands: Vec::new() };
     assert_eq!(confinement(None, &NoUsers), plain);
     assert_eq!(needs("[x]\npath = /x\n"), plain);
     assert_eq!(needs("[global]\nfrevo:sandbox = no\n[x]\npath = /x\n"), Confinement { wanted: false, ..plain.clone() });
     assert_eq!(needs("[global]\nnonsense\n"), plain, "the server does not start with this file");
     assert_eq!(needs("[global]\nobey pam restrictions = yes\n"), Confinement { pam: true, ..plain.clone() });
+    assert_eq!(needs("[global]\nfrevo:console = on\n"), Confinement { console: true, ..plain.clone() });
     let describes = Confinement { describes: true, ..plain.clone() };
     assert_eq!(needs("[x]\npath = /x\nvfs objects = acl_xattr\n"), describes);
     assert_eq!(needs("[x]\npath = /x\nfrevo:quotas = yes\n"), describes);

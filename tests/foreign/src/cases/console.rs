@@ -1,8 +1,9 @@
 //! The web console: an administrator uses it in headless Chromium, while smbclient is connected.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::{env, fs};
@@ -10,6 +11,7 @@ use std::{env, fs};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::file;
 use crate::fixture::Fixture;
 use crate::python::Script;
 use crate::suite::Case;
@@ -24,20 +26,24 @@ pub(super) const CASES: &[Case] = &[
 /// A name that would execute a script if it were parsed.
 const HTML: &str = "<img src=x onerror=window.stolen=1>";
 /// The password that the PAM service of the test accepts.
-const UNIX_PASSWORD: &str = "unix secret";
+pub(super) const UNIX_PASSWORD: &str = "unix secret";
 
-const TEMPLATE: &str = "[global]\n@TARGET@\n\tread only = no\n\tadmin users = bob\n\
+pub(super) const TEMPLATE: &str = "[global]\n@TARGET@\n\tread only = no\n\tadmin users = bob\n\
                         \tfrevo:audit file = @DIR@/console-audit.json\n\tfrevo:bogus = 1\n\
                         [own]\n\tpath = @DIR@/data/files\n\tcomment = of smb.conf\n";
 
 /// A running console.
-struct Console {
+pub(super) struct Console {
     process: Child,
-    url: String,
+    pub(super) url: String,
 }
 
 impl Console {
-    fn start(fixture: &Fixture, server: &Server) -> Result<Console> {
+    pub(super) fn start(fixture: &Fixture, server: &Server) -> Result<Console> {
+        Console::start_with(fixture, server, &[])
+    }
+
+    pub(super) fn start_with(fixture: &Fixture, server: &Server, more: &[&OsStr]) -> Result<Console> {
         let mut command = Command::new(frevo());
         command.args([
             "console",
@@ -49,7 +55,7 @@ impl Console {
             "frevo-test",
             "-c",
         ]);
-        command.arg(server.conf()).stdout(Stdio::piped());
+        command.arg(server.conf()).args(more).stdout(Stdio::piped());
         let mut process =
             fixture.environment.people().enter(&mut command).spawn().context("cannot start the console")?;
         let mut line = String::new();
@@ -67,26 +73,26 @@ impl Drop for Console {
 }
 
 /// The browser.
-struct Browser(Script);
+pub(super) struct Browser(pub(super) Script);
 
 impl Browser {
-    fn step(&mut self, step: Value) -> Result<()> {
+    pub(super) fn step(&mut self, step: Value) -> Result<()> {
         self.0.send(&step.to_string())?;
         self.0.wait_for("done").with_context(|| format!("{step}"))
     }
 
     /// Does several steps.
-    fn steps(&mut self, steps: &[Value]) -> Result<()> {
+    pub(super) fn steps(&mut self, steps: &[Value]) -> Result<()> {
         steps.iter().try_for_each(|step| self.step(step.clone()))
     }
 
-    fn log_on(&mut self, name: &str, password: &str) -> Result<()> {
+    pub(super) fn log_on(&mut self, name: &str, password: &str) -> Result<()> {
         self.steps(&[json!(["fill", "name", name]), json!(["fill", "password", password]), json!(["click", "Log on"])])
     }
 }
 
 /// Writes a PAM service that accepts one password, whatever the user is.
-fn write_service(directory: &Path) -> Result<()> {
+pub(super) fn write_service(directory: &Path) -> Result<()> {
     let script = directory.join("console-pam");
     // The password arrives with a zero at its end.
     let text = format!("#!/bin/sh\n[ \"$(tr -d '\\0')\" = '{UNIX_PASSWORD}' ]\n");
@@ -142,7 +148,7 @@ fn browser(fixture: &mut Fixture) -> Result<()> {
         json!(["sees", "/no/such/directory"]),
         json!(["fill", "path", docs.display().to_string()]),
         json!(["fill", "comment", HTML]),
-        json!(["fill", "more", "vfs objects = recycle"]),
+        json!(["fill", "more", "vfs objects = recycle\nfrevo:snapshots = auto"]),
         json!(["click", "Add"]),
         json!(["closed"]),
         json!(["sees", HTML]),
@@ -196,13 +202,18 @@ fn browser(fixture: &mut Fixture) -> Result<()> {
         json!(["closed"]),
     ])?;
     ensure!(fs::read(docs.join("letter.txt"))? == b"dear", "the file was not restored");
+    restore_versions(fixture, &mut browser, &docs)?;
+    let fetched = local.join("fetched");
+    smbclient().run(&format!("get letter.txt {}", fetched.display()))?.fine()?;
+    ensure!(fs::read(&fetched)? == b"the earlier letter", "clients do not get the restored version");
     let mut connected = smbclient().interactive().stdout(Stdio::null()).spawn()?;
     let mut commands = connected.stdin.take().context("no standard input")?;
     writeln!(commands, "ls")?;
+    browser.steps(&[json!(["click", "Clients"]), json!(["sees", "dora"]), json!(["accessible"])])?;
+    if let Some(pictures) = &pictures {
+        browser.step(json!(["picture", pictures.to_string_lossy(), "Clients"]))?;
+    }
     browser.steps(&[
-        json!(["click", "Clients"]),
-        json!(["sees", "dora"]),
-        json!(["accessible"]),
         json!(["click", "Close the session of dora"]),
         json!(["click", "Close"]),
         json!(["closed"]),
@@ -212,6 +223,11 @@ fn browser(fixture: &mut Fixture) -> Result<()> {
     connected.wait()?;
 
     browser.steps(&[
+        json!(["click", "Overview"]),
+        // The share is named by its cost only.
+        json!(["sees", "docs"]),
+        json!(["sees", "Server time"]),
+        json!(["accessible"]),
         json!(["click", "Health"]),
         json!(["sees", "frevo:bogus"]),
         json!(["sees", "Clients are served"]),
@@ -224,7 +240,6 @@ fn browser(fixture: &mut Fixture) -> Result<()> {
         let place = pictures.to_string_lossy();
         for (page, text) in [
             ("Overview", "Throughput"),
-            ("Clients", "Sessions"),
             ("Shares", "docs"),
             ("Files", "letter.txt"),
             ("Users", "dora"),
@@ -250,6 +265,51 @@ fn browser(fixture: &mut Fixture) -> Result<()> {
     ensure!(fs::read(server.conf())? == configuration, "the configuration has changed");
     ensure!(docs.join("letter.txt").exists(), "the files of a removed share stay");
     check_audit(&directory.join("console-audit.json"))
+}
+
+/// Restores an earlier version of a file, and a file that was deleted after a snapshot. The page shows the share.
+fn restore_versions(fixture: &Fixture, browser: &mut Browser, docs: &Path) -> Result<()> {
+    let snapshot = docs.join(".snapshots/@GMT-2026.01.31-15.30.00");
+    fs::create_dir_all(&snapshot)?;
+    fs::set_permissions(docs.join(".snapshots"), fs::Permissions::from_mode(0o755))?;
+    fs::set_permissions(&snapshot, fs::Permissions::from_mode(0o755))?;
+    file::owned(fixture, &snapshot.join("letter.txt"), "the earlier letter", &ALICE, 0o644)?;
+    file::owned(fixture, &snapshot.join("gone.txt"), "gone", &ALICE, 0o644)?;
+    symlink("/etc/hostname", snapshot.join("leads-out.txt"))?;
+    browser.steps(&[
+        json!(["click", "Previous versions of letter.txt"]),
+        json!(["sees", "Equal versions of a file are shown once"]),
+        json!(["accessible"]),
+        json!(["click_first", "Restore the version of "]),
+        json!(["sees", "Its present content is lost"]),
+        json!(["accessible"]),
+        json!(["click", "Restore"]),
+        json!(["sees", "letter.txt exists"]),
+    ])?;
+    ensure!(fs::read(docs.join("letter.txt"))? == b"dear", "a file was replaced without confirmation");
+    browser.steps(&[json!(["tick", "replace"]), json!(["click", "Restore"]), json!(["closed"])])?;
+    ensure!(fs::read(docs.join("letter.txt"))? == b"the earlier letter", "the version was not restored");
+    browser.steps(&[
+        json!(["click", "Previous versions"]),
+        json!(["click_first", "Open the version of "]),
+        json!(["sees", "(deleted since)"]),
+        json!(["lacks", "leads-out.txt"]),
+        json!(["accessible"]),
+    ])?;
+    if let Some(pictures) = env::var_os("FREVO_PICTURES") {
+        browser.step(json!(["picture", pictures.to_string_lossy(), "Version"]))?;
+    }
+    browser.steps(&[
+        json!(["click", "Restore gone.txt"]),
+        json!(["click", "Restore"]),
+        json!(["closed"]),
+        json!(["lacks", "(deleted since)"]),
+        json!(["click", "Back to the present"]),
+        json!(["sees", "gone.txt"]),
+    ])?;
+    let restored = fs::metadata(docs.join("gone.txt"))?;
+    ensure!(restored.uid() == ALICE.id && restored.mode() & 0o777 == 0o644, "{restored:?}");
+    Ok(())
 }
 
 /// A client of HTTP.
@@ -389,6 +449,9 @@ fn check_audit(path: &Path) -> Result<()> {
         ("user.add", "ok", "alice"),
         ("file.restore", "ok", "alice"),
         ("acl.set", "ok", "alice"),
+        ("version.restore", "fail", "alice"),
+        ("version.restore", "ok", "alice"),
+        ("version.restore", "ok", "alice"),
         ("close", "ok", "alice"),
         ("reload", "ok", "alice"),
         ("share.remove", "ok", "alice"),

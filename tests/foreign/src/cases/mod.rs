@@ -8,6 +8,7 @@ mod budgets;
 mod characters;
 mod config;
 mod console;
+mod console_process;
 mod content;
 mod convert;
 mod dfs;
@@ -74,6 +75,7 @@ const AREAS: &[&[Case]] = &[
     metrics::CASES,
     health::CASES,
     console::CASES,
+    console_process::CASES,
     refusals::CASES,
     dialects::CASES,
     discovery::CASES,

@@ -1,17 +1,23 @@
-//! The files of a share for the console: listed, their ACLs shown and set, and brought back from the recycle bin. Files
-//! are opened as by the other commands here: from the directory of the share, and without following links.
+//! The files of a share for the console: listed, their ACLs shown and set, and brought back from the recycle bin and
+//! from [snapshots](versions). Files are opened as by the other commands here: from the directory of the share, and
+//! without following links.
+
+mod versions;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use proto::dtyp::sddl;
+use proto::status::Status;
 use serde_json::{Value, json};
 use server::error::Error;
 use server::policy::Share;
-use server::security::admin::Item;
+use server::security::admin::{AclAdmin, Item};
+use server::state::SnapshotTables;
 use server::vfs::{Errno, Kind, RelPath};
 
+pub(crate) use self::versions::MayReplace;
 use super::place::{Counter, Where, check_is_directory, desk};
 use super::show::Shown;
 
@@ -22,6 +28,8 @@ const SHOWN: usize = 500;
 pub(crate) struct Files {
     counter: Counter,
     share: Arc<Share>,
+    /// What is known of its snapshots.
+    snapshots: SnapshotTables,
 }
 
 impl Files {
@@ -37,27 +45,16 @@ impl Files {
             accounts: opened.accounts,
             domains: opened.domains,
         };
-        Ok(Files { counter, share })
+        Ok(Files { counter, share, snapshots: versions::tables() })
     }
 
     /// Returns the entries of a directory, and the recycle bin.
     pub(crate) async fn list(&self, path: &str) -> Result<Value> {
-        let desk = &self.counter.desk;
         let directory = self.item(&relative(path)?).await.map_err(|error| failed(path, error))?;
-        ensure!(directory.is_directory(), "{path} is not a directory");
-        let names = desk.names(&directory).await.map_err(|error| failed(path, error))?;
-        let (total, mut entries) = (names.len(), Vec::new());
-        for name in names.iter().take(SHOWN) {
-            // Names that are not text cannot be named in a request.
-            let (Some(inside), Ok(name)) = (directory.path.join(name), std::str::from_utf8(name)) else { continue };
-            // It may be gone, or be a link.
-            let Ok(item) = self.item(&inside).await else { continue };
-            entries.push(json!({
-                "name": name, "directory": item.is_directory(), "size": item.metadata.size,
-                "modified": item.metadata.modified.secs,
-            }));
-        }
-        Ok(json!({ "entries": entries, "total": total, "bin": self.bin().map(|bin| text(&bin)) }))
+        let (total, entries) = entries(&self.counter.desk, path, &directory).await?;
+        let entries: Vec<Value> = entries.iter().map(|(name, item)| shown(name, item)).collect();
+        let (bin, has_versions) = (self.bin().map(|bin| text(&bin)), self.has_versions());
+        Ok(json!({ "entries": entries, "total": total, "bin": bin, "versions": has_versions }))
     }
 
     /// Returns a file or directory that no link leads to.
@@ -78,6 +75,15 @@ impl Files {
         let is_known = |name: &&[u8]| !name.contains(&UNKNOWN.as_bytes()[0]);
         let all = directory.components().take_while(is_known).all(|name| known.push(name));
         (all && !known.is_root()).then_some(known)
+    }
+
+    /// Returns whether the share has a file, directory or link of this path.
+    pub(crate) async fn exists(&self, path: &str) -> Result<bool> {
+        match self.counter.desk.item(&relative(path)?).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.status == Status::OBJECT_NAME_NOT_FOUND => Ok(false),
+            Err(error) => Err(failed(path, error)),
+        }
     }
 
     /// Moves a file out of the recycle bin. No file is replaced.
@@ -108,6 +114,32 @@ impl Files {
         let item = self.item(&relative(path)?).await.map_err(|error| failed(path, error))?;
         self.counter.desk.set(&item, &given).await.map_err(|error| failed(path, error))
     }
+}
+
+/// Returns the number of names in a directory, and the first files and directories in it.
+async fn entries(desk: &AclAdmin, path: &str, directory: &Item) -> Result<(usize, Vec<(String, Item)>)> {
+    ensure!(directory.is_directory(), "{path} is not a directory");
+    let names = desk.names(directory).await.map_err(|error| failed(path, error))?;
+    let mut found = Vec::new();
+    for name in names.iter().take(SHOWN) {
+        // Names that are not text cannot be named in a request.
+        let (Some(inside), Ok(name)) = (directory.path.join(name), std::str::from_utf8(name)) else { continue };
+        // It may be gone, or be a link or a device.
+        if let Ok(item) = desk.item(&inside).await
+            && item.keeps_descriptor()
+        {
+            found.push((name.to_owned(), item));
+        }
+    }
+    Ok((names.len(), found))
+}
+
+/// Returns what the page shows of a file or directory.
+fn shown(name: &str, item: &Item) -> Value {
+    json!({
+        "name": name, "directory": item.is_directory(), "size": item.metadata.size,
+        "modified": item.metadata.modified.secs,
+    })
 }
 
 /// Reads a path below the share, whose separator is a slash.
@@ -160,6 +192,9 @@ mod tests {
         let names: Vec<_> =
             listed["entries"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
         assert!(names.contains(&"docs") && !names.contains(&"out"), "{names:?}");
+        for (path, exists) in [("docs", true), ("docs/taken", true), ("frevo-bench-largefile", false), ("out", true)] {
+            assert_eq!(files.exists(path).await.unwrap(), exists, "{path}");
+        }
         let bin = files.list(".recycle/ann/docs").await.unwrap();
         assert_eq!((&bin["entries"][0]["name"], &bin["entries"][0]["size"]), (&json!("a <b>.txt"), &json!(1)));
 
