@@ -202,7 +202,7 @@ fn browser(fixture: &mut Fixture) -> Result<()> {
         json!(["closed"]),
     ])?;
     ensure!(fs::read(docs.join("letter.txt"))? == b"dear", "the file was not restored");
-    restore_versions(fixture, &mut browser, &docs)?;
+    restore_versions(fixture, &mut browser, &docs, &mut smbclient().interactive())?;
     let fetched = local.join("fetched");
     smbclient().run(&format!("get letter.txt {}", fetched.display()))?.fine()?;
     ensure!(fs::read(&fetched)? == b"the earlier letter", "clients do not get the restored version");
@@ -268,7 +268,8 @@ fn browser(fixture: &mut Fixture) -> Result<()> {
 }
 
 /// Restores an earlier version of a file, and a file that was deleted after a snapshot. The page shows the share.
-fn restore_versions(fixture: &Fixture, browser: &mut Browser, docs: &Path) -> Result<()> {
+/// `client` is a client that keeps the file open meanwhile.
+fn restore_versions(fixture: &Fixture, browser: &mut Browser, docs: &Path, client: &mut Command) -> Result<()> {
     let snapshot = docs.join(".snapshots/@GMT-2026.01.31-15.30.00");
     fs::create_dir_all(&snapshot)?;
     fs::set_permissions(docs.join(".snapshots"), fs::Permissions::from_mode(0o755))?;
@@ -287,7 +288,24 @@ fn restore_versions(fixture: &Fixture, browser: &mut Browser, docs: &Path) -> Re
         json!(["sees", "letter.txt exists"]),
     ])?;
     ensure!(fs::read(docs.join("letter.txt"))? == b"dear", "a file was replaced without confirmation");
-    browser.steps(&[json!(["tick", "replace"]), json!(["click", "Restore"]), json!(["closed"])])?;
+    let mut client = client.stdout(Stdio::null()).spawn()?;
+    let mut commands = client.stdin.take().context("no standard input")?;
+    writeln!(commands, "open letter.txt")?;
+    browser.steps(&[
+        json!(["click", "Cancel"]),
+        json!(["click", "Clients"]),
+        json!(["sees", "Open files (1)"]),
+        json!(["click", "Files"]),
+        json!(["click", "Previous versions of letter.txt"]),
+        json!(["click_first", "Restore the version of "]),
+        json!(["tick", "replace"]),
+        json!(["click", "Restore"]),
+        json!(["sees", "a client has letter.txt"]),
+    ])?;
+    drop(commands);
+    client.wait()?;
+    ensure!(fs::read(docs.join("letter.txt"))? == b"dear", "a file that a client has open was replaced");
+    browser.steps(&[json!(["click", "Restore"]), json!(["closed"])])?;
     ensure!(fs::read(docs.join("letter.txt"))? == b"the earlier letter", "the version was not restored");
     browser.steps(&[
         json!(["click", "Previous versions"]),
@@ -449,6 +467,7 @@ fn check_audit(path: &Path) -> Result<()> {
         ("user.add", "ok", "alice"),
         ("file.restore", "ok", "alice"),
         ("acl.set", "ok", "alice"),
+        ("version.restore", "fail", "alice"),
         ("version.restore", "fail", "alice"),
         ("version.restore", "ok", "alice"),
         ("version.restore", "ok", "alice"),
