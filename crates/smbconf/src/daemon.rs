@@ -79,6 +79,8 @@ pub struct Daemon {
     pub print_commands: Vec<CommandLine>,
     /// `frevo:sandbox`.
     pub sandbox: bool,
+    /// `frevo:openid issuer` and related parameters, for the console; `None` without an issuer.
+    pub openid: Option<super::openid::OpenId>,
 }
 
 impl Daemon {

@@ -39,6 +39,7 @@ pub mod location;
 pub mod man;
 mod membership;
 mod obsolete;
+mod openid;
 mod policy;
 mod printers;
 mod problem;
@@ -70,6 +71,7 @@ pub use confinement::{Confinement, NoUsers, confinement};
 pub use daemon::{ConsoleSettings, Daemon, LogTarget};
 pub use effective::{Effective, Section};
 pub use lists::{InterfaceChoice, InterfacePattern, LogLevel, SocketOption};
+pub use openid::OpenId;
 pub use problem::{Code, Place, Problem, Problems, Severity, UNAVAILABLE, WITHOUT_EFFECT, warning};
 
 use added::Added;
@@ -213,6 +215,18 @@ pub fn places(path: &Path, names: &dyn Names) -> Result<Places, Problems> {
         passdb_backend: table::access::passdb_backend(reader.value(&PASSDB_BACKEND)),
     });
     if problems.any_error() { Err(problems) } else { Ok(places) }
+}
+
+/// Returns the settings with which users log on to the console through an issuer, even if other parts of the
+/// configuration in `path` are wrong; `None` without an issuer.
+pub fn openid(path: &Path, names: &dyn Names) -> Result<Option<OpenId>, Problems> {
+    let mut problems = Problems::default();
+    let raw = read(path, &read_file, names, &mut problems);
+    if problems.any_error() {
+        return Err(problems);
+    }
+    let settings = read_global(raw.global, names, &mut problems, openid::read);
+    if problems.any_error() { Err(problems) } else { Ok(settings) }
 }
 
 /// The locations of the server's state.

@@ -20,6 +20,7 @@ pub(super) mod locks;
 pub(super) mod mac;
 mod modules;
 pub(super) mod names;
+pub(super) mod openid;
 pub(super) mod people;
 pub(super) mod printing;
 pub(super) mod protocol;
@@ -265,6 +266,7 @@ static GROUPS: &[&[Parameter]] = &[
     browsing::TABLE,
     printing::TABLE,
     client::TABLE,
+    openid::TABLE,
     controller::TABLE,
     removed::TABLE,
 ];

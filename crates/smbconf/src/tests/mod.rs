@@ -14,6 +14,7 @@ mod faults;
 mod gluster;
 mod grammar;
 mod modules;
+mod openid;
 mod printing;
 mod readers;
 mod sessions;

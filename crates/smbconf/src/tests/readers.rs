@@ -9,7 +9,8 @@ const BASES: [(&str, &str); 5] = [
         "server role = member server\nworkgroup = DOM\nrealm = DOM.TEST\nlog file = /l\n\
          passdb backend = smbpasswd ldapsam:ldap://a\nldap suffix = dc=a\n\
          kerberos method = dedicated keytab\ndedicated keytab file = /k\n\
-         frevo:netbios name service = yes\n",
+         frevo:netbios name service = yes\n\
+         frevo:openid issuer = https://a\nfrevo:openid client id = a\n",
         "vfs objects = acl_xattr streams_xattr shadow_copy2 recycle catia full_audit\nguest ok = yes\n\
          wide links = yes\nvalid users = ann a+b\nshadow:snapprefix = auto\n",
     ),
@@ -45,6 +46,8 @@ const TEXTS: &[&str] = &[
     "AES-256-CCM",
     "HMAC-SHA256",
     r"\server\share",
+    "https://b",
+    "openid",
 ];
 
 fn values(kind: Kind) -> Vec<String> {
