@@ -5,6 +5,7 @@
 //! - [`listen`] has the addresses, UNIX sockets and TLS, and `connections` the limits of connections.
 //! - `answer` routes a request. `guard` checks where it comes from, `sessions` that its administrator has logged on,
 //!   and `throttle` how often logons are tried; `source` is what counts as one client for that.
+//! - [`openid`] is the logon through an OpenID Connect issuer, and the sessions in which users set their own passwords.
 //! - `history` keeps the last hour in memory. `files` has the page: HTML, a style sheet and JavaScript modules, all
 //!   embedded.
 //!
@@ -18,6 +19,7 @@ mod files;
 pub mod guard;
 mod history;
 pub mod listen;
+pub mod openid;
 mod sessions;
 mod source;
 mod throttle;
@@ -103,12 +105,18 @@ pub struct Console {
     logons: [Arc<Semaphore>; source::KINDS],
     /// Queries and changes that are executed at the same time.
     work: Arc<Semaphore>,
+    openid: Option<openid::OpenId>,
     started: std::time::Instant,
 }
 
 impl Console {
     /// Creates the console of a server.
     pub fn new(administration: Arc<dyn Administration>) -> Arc<Console> {
+        Console::with_openid(administration, None)
+    }
+
+    /// Creates the console of a server, with logon through an issuer if there is one.
+    pub fn with_openid(administration: Arc<dyn Administration>, openid: Option<openid::OpenId>) -> Arc<Console> {
         Arc::new(Console {
             administration,
             sessions: sessions::Sessions::default(),
@@ -116,8 +124,18 @@ impl Console {
             history: history::History::default(),
             logons: std::array::from_fn(|_| Arc::new(Semaphore::new(answer::LOGONS))),
             work: Arc::new(Semaphore::new(answer::WORK)),
+            openid,
             started: std::time::Instant::now(),
         })
+    }
+
+    /// Ends all sessions of an account, and refuses its logons that are being verified.
+    fn end_all(&self, account: &str) {
+        // A logon that begins a session of its own compares the generation afterwards.
+        self.sessions.end_all(account);
+        if let Some(openid) = &self.openid {
+            openid.own.end_all(account);
+        }
     }
 
     /// Samples the history, until the future is dropped.

@@ -121,17 +121,17 @@ impl Session {
 }
 
 /// Compares tokens in a time that does not depend on them.
-fn is_same(one: &str, other: &str) -> bool {
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
-fn random() -> String {
+pub(crate) fn random() -> String {
     let mut bytes = [0; 32];
     aws_lc_rs::rand::fill(&mut bytes).expect("the random generator seeds itself from the kernel and never fails");
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn hash(id: &str) -> [u8; 32] {
+pub(crate) fn hash(id: &str) -> [u8; 32] {
     let hash = digest(&SHA256, id.as_bytes());
     hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }

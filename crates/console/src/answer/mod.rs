@@ -1,5 +1,7 @@
 //! The answer to one request: a file of the page, a query, a change, a logon.
 
+mod openid;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,6 +148,10 @@ where
         return log_on(console, arrival, id, &read(&headers, body).await?).await;
     }
     let token = headers.get(TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
+    if let Some(name) = api.strip_prefix("openid/") {
+        let visit = openid::Visit { console, arrival, host: &host, id, token };
+        return if is_change { visit.post(name, &headers, body).await } else { visit.get(name) };
+    }
     let is_used = !headers.contains_key(POLL);
     let Some(caller) = console.sessions.find(id, token, console.started.elapsed(), is_used) else {
         return Err(not_logged_on());
@@ -208,7 +214,7 @@ struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.console.sessions.end_all(&self.account);
+        self.console.end_all(&self.account);
     }
 }
 

@@ -23,6 +23,7 @@ macro_rules! files {
 
 const FILES: &[File] = files![
     ("/", HTML, "index.html"),
+    ("/openid", HTML, "index.html"),
     ("/style.css", STYLE, "style.css"),
     ("/icon.svg", IMAGE, "icon.svg"),
     ("/main.js", SCRIPT, "main.js"),
@@ -37,6 +38,7 @@ const FILES: &[File] = files![
     ("/versions.js", SCRIPT, "versions.js"),
     ("/users.js", SCRIPT, "users.js"),
     ("/health.js", SCRIPT, "health.js"),
+    ("/openid.js", SCRIPT, "openid.js"),
 ];
 
 /// Returns the file with exactly this path.

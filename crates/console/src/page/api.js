@@ -19,7 +19,7 @@ async function send(path, options) {
   const value = await response.json().catch(() => ({ error: `the console answered ${response.status}` }));
   if (response.ok) return value;
   // A late answer to a request of an earlier session does not end the present one.
-  if (response.status === 401 && path !== "logon" && token === kept()) {
+  if (response.status === 401 && path !== "logon" && path !== "session" && token === kept()) {
     sessionStorage.removeItem(KEY);
     whenEnded();
   }
@@ -39,6 +39,10 @@ export async function logOn(name, password) {
   const begun = await post("logon", { name, password });
   sessionStorage.setItem(KEY, begun.token);
   return begun.name;
+}
+
+export function keep(token) {
+  sessionStorage.setItem(KEY, token);
 }
 
 export async function logOff() {

@@ -8,6 +8,7 @@ import * as shares from "./shares.js";
 import * as files from "./files.js";
 import * as users from "./users.js";
 import * as health from "./health.js";
+import * as openid from "./openid.js";
 
 // Pages that show the present are read again after this time.
 const PAGES = {
@@ -25,6 +26,7 @@ let timer;
 let turn = 0;
 
 function logOn(why) {
+  openid.leave();
   clearTimeout(timer);
   turn += 1;
   header.hidden = true;
@@ -36,6 +38,7 @@ function logOn(why) {
     field("Password", { name: "password", type: "password", required: true, autocomplete: "current-password", maxlength: 1024 }),
     submit, wrong,
     el("p", { class: "quiet" }, "A UNIX administrator of this host, or an account in admin users."));
+  openid.offer(form, wrong);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const data = new FormData(form);
@@ -54,6 +57,7 @@ function logOn(why) {
 }
 
 function admit(name) {
+  openid.leave();
   header.hidden = false;
   document.getElementById("who").replaceChildren(name);
   go();
@@ -86,11 +90,13 @@ function go() {
 }
 
 addEventListener("hashchange", () => {
-  if (!header.hidden && location.hash !== "#main") go();
+  if (!header.hidden && location.hash !== "#main" && !openid.isOwn()) go();
 });
 document.getElementById("logoff").addEventListener("click", async () => {
-  await api.logOff().catch(() => {});
+  await (openid.isOwn() ? openid.logOff() : api.logOff()).catch(() => {});
   logOn();
 });
 api.onEnd(() => logOn("The session has ended."));
-api.session().then(admit, () => logOn());
+openid.start(admit, logOn).then((isDone) => {
+  if (!isDone) api.session().then(admit, () => openid.session().catch(() => logOn()));
+});

@@ -69,6 +69,15 @@ pub enum ServerRequest {
         /// The address of their browser.
         address: IpAddr,
     },
+    /// Admits the account of a user after a logon at an OpenID Connect issuer; answered with whether the account is one
+    /// of the `admin users`, or null if the user is refused.
+    #[serde(rename = "admit")]
+    Admit {
+        /// The account's exact name.
+        name: String,
+        /// The address of their browser.
+        address: IpAddr,
+    },
     /// Names the administrator who makes the next request of this connection, which is recorded with its result;
     /// answered with null.
     #[serde(rename = "for")]

@@ -150,6 +150,22 @@ fn look_for_pam(loaded: &mut Loaded) {
     }
 }
 
+/// Adds a problem if the console cannot use the file with its secret at the issuer.
+fn look_for_secret(loaded: &mut Loaded) {
+    let openid = loaded.daemon.openid.as_ref();
+    let Some((path, place)) = openid.and_then(|it| Some((it.secret_file.as_ref()?, it.secret_place.as_ref()))) else {
+        return;
+    };
+    if let Err(why) = console::openid::read_secret(path) {
+        let problem = warning(Code::Unreadable, why).of("frevo:openid client secret file", &path.display().to_string());
+        let problem = problem.remedy("until then the console does not start");
+        loaded.warnings.add(match place {
+            Some(place) => problem.at(place),
+            None => problem,
+        });
+    }
+}
+
 /// Returns which conversions each converting share stores. A calibration that cannot be read is added as a problem.
 fn stored_conversions(loaded: &mut Loaded) -> BTreeMap<String, String> {
     let state = loaded.daemon.state_directory.clone().map_or_else(smbconf::location::default_path, Ok);
@@ -174,6 +190,7 @@ impl Report {
             Ok(mut loaded) => {
                 loaded.daemon.passdb_backend.iter().for_each(|backend| look_at(backend, &mut loaded.warnings));
                 look_for_pam(&mut loaded);
+                look_for_secret(&mut loaded);
                 acl_store = stored_conversions(&mut loaded);
                 volumes = volumes::examine(&mut loaded);
                 let effective = if verbose { loaded.effective.all() } else { loaded.effective.differing() };

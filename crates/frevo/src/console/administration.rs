@@ -39,7 +39,7 @@ const ACCOUNTS: usize = 10_000;
 pub(super) struct Server {
     state: PathBuf,
     config: Option<PathBuf>,
-    passwords: Passwords,
+    pub(super) passwords: Passwords,
     /// The latest numbers, and when they were read.
     latest: Mutex<Option<(Instant, Numbers)>>,
     costs: Costs,
@@ -58,7 +58,7 @@ impl Server {
         }
     }
 
-    fn client(&self) -> Result<Client> {
+    pub(super) fn client(&self) -> Result<Client> {
         let client = StateDir::open(&self.state)?.map(|state| Client::connect(&state)).transpose()?.flatten();
         client.with_context(|| format!("no server runs with the state directory {}", self.state.display()))
     }
@@ -93,7 +93,7 @@ impl Server {
     }
 
     /// Has the server record something that it does not do itself.
-    fn note(&self, caller: &Caller, operation: &str, arguments: Vec<String>, failure: Option<String>) {
+    pub(super) fn note(&self, caller: &Caller, operation: &str, arguments: Vec<String>, failure: Option<String>) {
         tracing::info!(user = caller.name, address = caller.address, operation, failure, "console");
         let noted = self.client().and_then(|mut client| {
             client.on_behalf(behalf(caller, operation, arguments))?;
@@ -178,7 +178,13 @@ impl Server {
     }
 
     /// Makes a change of accounts, which is recorded with the arguments.
-    fn user(&self, caller: &Caller, operation: &str, arguments: Vec<String>, request: &UserRequest) -> Result<String> {
+    pub(super) fn user(
+        &self,
+        caller: &Caller,
+        operation: &str,
+        arguments: Vec<String>,
+        request: &UserRequest,
+    ) -> Result<String> {
         let mut client = self.client()?;
         client.on_behalf(behalf(caller, operation, arguments))?;
         let UserReply::Done(note) = client.user(request)? else { return unexpected() };

@@ -4,14 +4,15 @@
 //! server has no HTTP code and no privileges for it. The crate [`console`](::console) has HTTP, sessions and the page.
 //! [`administration`] is what the page shows and changes, and `requests` its arguments. `numbers` and `cost` have the
 //! metrics for it. `password` verifies passwords of UNIX users in processes of their own, because PAM modules run
-//! there. `benchmark` runs `frevo-bench`. With `frevo:console`, the server starts a `keeper`, which keeps the process
-//! running.
+//! there. `openid` is the logon through an issuer. `benchmark` runs `frevo-bench`. With `frevo:console`, the server
+//! starts a `keeper`, which keeps the process running.
 
 mod administration;
 mod benchmark;
 mod cost;
 mod keeper;
 mod numbers;
+mod openid;
 mod password;
 mod requests;
 
@@ -141,14 +142,16 @@ pub fn run(args: ConsoleArgs) -> Result<ExitCode> {
         .max_blocking_threads(THREADS)
         .enable_all()
         .build()?;
-    let administration = Arc::new(Server::new(state, config, passwords));
+    let administration = Arc::new(Server::new(state, config.clone(), passwords));
+    let (openid, named) = openid::configured(config.as_deref(), &administration)?.unzip();
+    let hosts: Vec<String> = host.into_iter().chain(named.flatten()).collect();
     runtime
         .block_on(async {
-            let console = Console::new(administration.clone());
+            let console = Console::with_openid(administration.clone(), openid);
             let mut tasks = tokio::task::JoinSet::new();
             for place in &places {
                 let of_place = certificate.as_ref().filter(|_| matches!(place, Place::Address(_)));
-                let listener = Listener::bind(place, of_place, host.clone())?;
+                let listener = Listener::bind(place, of_place, hosts.clone())?;
                 crate::user::print(&format!("console at {}\n", listener.url()))?;
                 tasks.spawn(console::serve(console.clone(), listener));
             }

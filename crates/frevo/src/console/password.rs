@@ -98,17 +98,24 @@ impl Passwords {
     /// # Errors
     /// It cannot be verified.
     pub(super) fn verified(&self, name: &str, password: &str, client: Option<IpAddr>) -> Result<Option<String>> {
-        let user = user_by_name(name).with_context(|| format!("cannot look up UNIX user {name:?}"))?;
-        let Some(user) = user else { return Ok(None) };
-        let local = std::fs::read_to_string(GROUPS).with_context(|| format!("cannot read {GROUPS}"))?;
-        if user.identity.uid != 0 && !self.groups.iter().any(|group| group.has(&user, &local)) {
-            return Ok(None);
-        }
+        let Some(user) = self.administrator(name)? else { return Ok(None) };
         // An empty password is not one, whatever the modules think (`nullok`).
         if password.is_empty() {
             return Ok(None);
         }
         Ok(self.ask(&user.name, password, client)?.then_some(user.name))
+    }
+
+    /// Returns the UNIX user if they administrate this host; `None` if not.
+    ///
+    /// # Errors
+    /// It cannot be determined.
+    pub(super) fn administrator(&self, name: &str) -> Result<Option<User>> {
+        let user = user_by_name(name).with_context(|| format!("cannot look up UNIX user {name:?}"))?;
+        let Some(user) = user else { return Ok(None) };
+        let local = std::fs::read_to_string(GROUPS).with_context(|| format!("cannot read {GROUPS}"))?;
+        let is_one = user.identity.uid == 0 || self.groups.iter().any(|group| group.has(&user, &local));
+        Ok(is_one.then_some(user))
     }
 
     fn ask(&self, name: &str, password: &str, client: Option<IpAddr>) -> Result<bool> {

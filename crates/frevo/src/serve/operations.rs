@@ -116,6 +116,12 @@ impl Control for Operations {
         runtime.block_on(self.server.log_on_administrator(name, nt_hash, address)).map_err(anyhow::Error::msg)
     }
 
+    fn admit(&self, name: &str, address: IpAddr) -> Result<Option<bool>> {
+        tokio::runtime::Handle::current()
+            .block_on(self.server.admit_to_console(name, address))
+            .map_err(anyhow::Error::msg)
+    }
+
     fn record(&self, change: OnBehalf, failure: Option<String>) {
         let OnBehalf { user, address, operation, arguments } = change;
         self.server.record_administration([user, address, operation], arguments, failure);

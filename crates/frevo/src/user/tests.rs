@@ -84,6 +84,10 @@ impl Control for Fake {
         unreachable!()
     }
 
+    fn admit(&self, _: &str, _: std::net::IpAddr) -> Result<Option<bool>> {
+        unreachable!()
+    }
+
     fn record(&self, _: crate::admin::message::OnBehalf, _: Option<String>) {
         unreachable!()
     }

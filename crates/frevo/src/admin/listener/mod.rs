@@ -77,6 +77,10 @@ pub trait Control: Send + Sync + 'static {
     /// refused.
     fn log_on(&self, name: &str, nt_hash: &NtHash, address: IpAddr) -> Result<Option<String>>;
 
+    /// Admits the account with exactly this name after a logon at an issuer. Returns whether it is one of the `admin
+    /// users`; `None` if the user is refused.
+    fn admit(&self, name: &str, address: IpAddr) -> Result<Option<bool>>;
+
     /// Records what an administrator has done, or why not.
     fn record(&self, change: OnBehalf, failure: Option<String>);
 
@@ -305,6 +309,7 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
         Ok(ServerRequest::LogOn { name, nt_hash, address }) => {
             encode(nt_hash.map_or(Ok(None), |hash| control.log_on(&name, &hash, address)))
         }
+        Ok(ServerRequest::Admit { name, address }) => encode(control.admit(&name, address)),
         Ok(ServerRequest::Note { failure: None }) => encode(Ok(())),
         Ok(ServerRequest::Note { failure: Some(why) }) => encode(Err::<(), _>(anyhow!(why))),
         // `client` has taken it.

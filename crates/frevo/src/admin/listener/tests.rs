@@ -65,6 +65,10 @@ impl Control for Fake {
         Ok((name == "root").then(|| name.to_owned()))
     }
 
+    fn admit(&self, name: &str, _: IpAddr) -> Result<Option<bool>> {
+        Ok((name == "root").then_some(true))
+    }
+
     fn record(&self, change: OnBehalf, failure: Option<String>) {
         self.recorded.lock().push((change, failure));
     }
@@ -145,6 +149,10 @@ fn a_request_for_an_administrator_is_recorded_with_its_result() {
         let address = "::1".parse().unwrap();
         let request = ServerRequest::LogOn { name: "root".into(), nt_hash, address };
         assert_eq!(client.ask::<Option<String>>(&request).unwrap().as_deref(), Some("root"));
+        for (name, expected) in [("root", Some(true)), ("nobody here", None)] {
+            let request = ServerRequest::Admit { name: name.into(), address };
+            assert_eq!(client.ask::<Option<bool>>(&request).unwrap(), expected);
+        }
     });
 }
 

@@ -80,7 +80,7 @@ impl Server {
     }
 
     /// Returns whether an account is root's or on `admin users` of the global section.
-    async fn administrates(&self, account: &Account, policy: &Policy) -> Result<bool, String> {
+    pub(super) async fn administrates(&self, account: &Account, policy: &Policy) -> Result<bool, String> {
         let user = known_user(account, String::new(), policy);
         if user.identity.uid == 0 {
             return Ok(true);

@@ -3,6 +3,7 @@
 //! The authentication itself is in `spnego` and the mechanism modules. Further channels are added in `session_binding`.
 
 mod administrator;
+mod admission;
 mod kerberos;
 mod keys;
 mod mapped;
