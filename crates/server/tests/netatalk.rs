@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proto::bytes::utf16_bytes;
-use proto::smb2::FileId;
 use proto::smb2::create::{
     CreateDisposition as Disposition, CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess,
 };
+use proto::smb2::create_context::DurableHandleRequest;
 use proto::smb2::header::Command;
 use proto::smb2::lock::{LockElement, LockFlags, LockRequest};
+use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::answer::block_on;
 use server::policy::MacPolicy;
@@ -158,6 +159,33 @@ fn clients_are_refused_for_each_other_as_without_netatalk() {
 }
 
 #[test]
+fn durable_handles_keep_their_share_modes() {
+    let server = start(true);
+    let mut client = TestClient::logged_on(&server, "alice");
+    let netatalk = locally(&server);
+    let name = utf16_bytes("file");
+    let durable = CreateRequest {
+        requested_oplock_level: OplockLevel::BATCH,
+        desired_access: 1,
+        share_access: ShareAccess(1),
+        create_disposition: Disposition::OPEN,
+        name: &name,
+        create_contexts: vec![DurableHandleRequest.to_context()],
+        ..CreateRequest::default()
+    };
+    let response = client.request(Command::CREATE, |out| durable.encode(out));
+    assert_eq!(status(&response), Status::SUCCESS);
+    client.disconnect();
+    assert_eq!(server.open_count(), 1, "it waits for its client");
+    assert_eq!(seen(&netatalk), [false, true, true, false]);
+    // Another client ends it.
+    let mut other = TestClient::logged_on(&server, "alice");
+    let file = open(&mut other, 2, 7, Disposition::OPEN).expect("the durable open ends");
+    assert_eq!(seen(&netatalk), [false; 4]);
+    other.close(file);
+}
+
+#[test]
 fn byte_range_locks_of_clients_do_not_remove_share_modes() {
     let server = start(true);
     let mut client = TestClient::logged_on(&server, "alice");
@@ -192,6 +220,7 @@ fn the_suite_passes_on_remote_storage() {
     testing::passes_on_remote_storage(&[
         ("the_share_modes_of_netatalk_are_respected", LOCKS),
         ("netatalk_sees_the_share_modes_of_clients", LOCKS),
+        ("durable_handles_keep_their_share_modes", LOCKS),
         ("byte_range_locks_of_clients_do_not_remove_share_modes", LOCKS),
     ]);
 }

@@ -374,6 +374,7 @@ fn an_office_configuration_is_served_with_warnings_only() {
     assert!(public.access.guest_only && public.access.valid_users.is_empty() && public.browseable);
     assert_eq!(public.modes.create_mask, 0o660, "copied");
     assert_eq!(public.names.veto_files, [".DS_Store", "Thumbs.db", "._*"]);
+    assert!(public.names.delete_veto_files);
     let personal = policy.share("personal").expect("a share");
     assert_eq!(personal.comment, "100% yours");
     let home = personal.path_template.as_ref().and_then(|path| path.expand_path(|_| Some("joe".into())));

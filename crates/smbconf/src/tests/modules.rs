@@ -142,6 +142,9 @@ fn the_extensions_for_macs_are_on_as_a_whole_or_off() {
     let backups = loaded(&format!("{fruit}fruit:time machine = yes\nfruit:time machine max size = 1T"));
     let backups = backups.expect("it is on");
     assert_eq!((backups.time_machine, backups.time_machine_max_size), (true, Some(1 << 40)));
+    for (line, expected) in [("", false), ("fruit:locking = none", false), ("fruit:locking = netatalk", true)] {
+        assert_eq!(loaded(&format!("{fruit}{line}")).map(|mac| mac.netatalk_locks), Some(expected), "{line}");
+    }
 }
 
 #[test]
