@@ -160,6 +160,17 @@ class Steps:
     def sees(self, text):
         self.browser.wait(f"document.body.innerText.includes({json.dumps(text)})", text)
 
+    def arrives(self, text):
+        """Waits for a text on another page. While the browser goes there, no script can run."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self.browser.wait(f"document.body.innerText.includes({json.dumps(text)})", text)
+            except (AssertionError, KeyError):
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+
     def lacks(self, text):
         self.browser.wait(f"!document.querySelector('main').innerText.includes({json.dumps(text)})", f"no {text}")
 

@@ -8,6 +8,7 @@ mod budgets;
 mod characters;
 mod config;
 mod console;
+mod console_openid;
 mod console_process;
 mod content;
 mod convert;
