@@ -50,6 +50,8 @@ pub struct Stat {
     pub born: Option<Time>,
     /// Whether the storage compresses data written to the file, or to new files in the directory.
     pub compressed: bool,
+    /// Whether something is mounted there.
+    pub is_mounted: bool,
     /// The type of a special file; `None` for others.
     pub special: Option<SpecialFile>,
 }
@@ -239,6 +241,7 @@ impl Stat {
             },
             dos_attributes: dos.attributes,
             compressed: self.compressed,
+            is_mounted: self.is_mounted,
             special: self.special,
             absent: XattrSet::default(),
         }
@@ -346,6 +349,7 @@ mod tests {
             changed: at(50, 1),
             born: Some(at(20, 100)),
             compressed: false,
+            is_mounted: false,
             special: None,
         }
     }

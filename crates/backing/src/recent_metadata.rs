@@ -123,6 +123,7 @@ mod tests {
             changed: time,
             born: None,
             compressed: false,
+            is_mounted: false,
             special: None,
         };
         stat.metadata(DosAttributes::default())

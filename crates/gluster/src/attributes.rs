@@ -193,6 +193,7 @@ impl Connection {
             changed: time(stat.st_ctime, stat.st_ctime_nsec),
             born: None,
             compressed: false,
+            is_mounted: false,
             special: special(stat),
         }
     }

@@ -89,6 +89,7 @@ pub(crate) fn report(stat: &Statx) -> Stat {
         changed: time(stat.stx_ctime),
         born: birth(stat),
         compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
+        is_mounted: stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
         special: special(stat),
     }
 }

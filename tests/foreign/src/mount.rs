@@ -47,6 +47,13 @@ impl Mount {
         Mount::kernel("overlay", &["lower", "upper", "work"].map(of).join(","), place)
     }
 
+    /// The directory `source` at another place.
+    pub(crate) fn bind(source: &Path, place: &Path) -> Result<Mount> {
+        let done = Command::new("mount").arg("--bind").args([source, place]).status()?;
+        ensure!(done.success(), "mount: {done}");
+        Ok(Mount { place: place.to_owned(), program: None })
+    }
+
     fn kernel(kind: &str, options: &str, place: &Path) -> Result<Mount> {
         let done = Command::new("mount").args(["-t", kind, "-o", options, kind]).arg(place).status()?;
         ensure!(done.success(), "mount: {done}");

@@ -103,6 +103,7 @@ impl State {
             changed: time,
             born: None,
             compressed: false,
+            is_mounted: false,
             special: None,
         })
     }

@@ -5,12 +5,12 @@
 
 use std::io::{self, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -88,10 +88,18 @@ fn encoded(text: &str) -> String {
 struct Running {
     benchmark: Benchmark,
     since: Instant,
-    /// `None` when it has ended.
+    /// `None` before it has begun and when it has ended.
     process: Option<Pid>,
     /// Whether the process was told to end.
     stopped: bool,
+}
+
+/// How the process has ended.
+enum End {
+    With(ExitStatus),
+    /// When it was told to, because it took too long or was stopped.
+    Late,
+    Killed,
 }
 
 struct Report {
@@ -124,25 +132,25 @@ impl Benchmarks {
         password: &str,
         check: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        let mut state = self.0.lock();
-        if let Some(running) = &state.running {
-            bail!("a benchmark of [{}] runs; stop it or wait until it ends", running.benchmark.share);
+        {
+            let mut state = self.0.lock();
+            if let Some(running) = &state.running {
+                bail!("a benchmark of [{}] runs; stop it or wait until it ends", running.benchmark.share);
+            }
+            let benchmark = benchmark.clone();
+            state.running = Some(Running { benchmark, since: Instant::now(), process: None, stopped: false });
         }
-        check()?;
-        let child = Command::new(program)
-            .args(benchmark.kind.arguments())
-            .args(["--target", &benchmark.target(), "--name", &benchmark.share])
-            .env_clear()
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env(PASSWORD, password)
-            .current_dir("/")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        let process = Some(Pid::from_child(&child));
-        state.running = Some(Running { benchmark, since: Instant::now(), process, stopped: false });
+        // The check may wait for the file system of the share.
+        let started = check().and_then(|()| spawn(program, &benchmark, password));
+        let mut state = self.0.lock();
+        let child = started.inspect_err(|_| state.running = None)?;
+        if let Some(running) = &mut state.running {
+            let process = Pid::from_child(&child);
+            running.process = Some(process);
+            if running.stopped {
+                let _ = kill_process(process, Signal::TERM);
+            }
+        }
         drop(state);
         let own = self.clone();
         // If no thread can be started, the process ends by itself and nobody reads its report.
@@ -160,15 +168,21 @@ impl Benchmarks {
         let (report, messages) = (text(report), text(messages));
         let mut state = self.0.lock();
         let Some(Running { benchmark, stopped, .. }) = state.running.take() else { return };
+        let said = |why: String| Some(format!("{why}\n{}", messages.trim()));
         let failure = match ended {
-            Ok(()) => None,
-            Err(_) if stopped => Some("it was stopped".to_owned()),
-            Err(why) => Some(format!("{why:#}\n{}", messages.trim())),
+            Ok(End::Killed) => {
+                said("it did not end when it was told to; its directory may still be in the share".into())
+            }
+            Ok(_) if stopped => Some("it was stopped".to_owned()),
+            Ok(End::Late) => said(format!("it took longer than {} seconds", LIMIT.as_secs())),
+            Ok(End::With(status)) if status.success() => None,
+            Ok(End::With(_)) => said("frevo-bench failed".into()),
+            Err(why) => said(why.to_string()),
         };
         state.last = Some(Report { benchmark, ended: super::administration::now(), failure, text: report });
     }
 
-    fn ended(&self, child: &mut Child) -> Result<()> {
+    fn ended(&self, child: &mut Child) -> io::Result<End> {
         let limit = Instant::now() + LIMIT;
         let mut end = None;
         loop {
@@ -182,9 +196,7 @@ impl Benchmarks {
                 ended
             };
             if let Some(status) = ended {
-                ensure!(end.is_none(), "it took longer than {} seconds", LIMIT.as_secs());
-                ensure!(status.success(), "frevo-bench failed");
-                return Ok(());
+                return Ok(if end.is_none() { End::With(status) } else { End::Late });
             }
             let now = Instant::now();
             match end {
@@ -193,9 +205,12 @@ impl Benchmarks {
                     let _ = kill_process(Pid::from_child(child), Signal::TERM);
                 }
                 Some(end) if now >= end => {
+                    if let Some(running) = &mut self.0.lock().running {
+                        running.process = None;
+                    }
                     child.kill()?;
                     child.wait()?;
-                    bail!("it did not end when it was told to; its directory may still be in the share");
+                    return Ok(End::Killed);
                 }
                 _ => {}
             }
@@ -241,6 +256,21 @@ impl Benchmarks {
         });
         json!({ "running": running, "last": last })
     }
+}
+
+fn spawn(program: &Path, benchmark: &Benchmark, password: &str) -> Result<Child> {
+    let child = Command::new(program)
+        .args(benchmark.kind.arguments())
+        .args(["--target", &benchmark.target(), "--name", &benchmark.share])
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env(PASSWORD, password)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    child.with_context(|| format!("cannot start {}", program.display()))
 }
 
 /// Reads an output in a thread of its own. What exceeds the limit is dropped.

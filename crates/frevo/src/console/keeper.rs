@@ -26,6 +26,9 @@ const STOP_TIME: Duration = Duration::from_secs(5);
 /// How often the console is looked at.
 const INTERVAL: Duration = Duration::from_millis(200);
 
+/// The variables that the console gets: the time zone, where the state directory is, and where certificates are.
+const PASSED: [&str; 6] = ["TZ", "FREVO_STATE_DIR", "XDG_STATE_HOME", "HOME", "SSL_CERT_FILE", "SSL_CERT_DIR"];
+
 /// Keeps a console running until it is dropped, or the process ends.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -43,7 +46,8 @@ impl Keeper {
         let mut arguments = ["console", "--until-input-ends"].map(OsString::from).to_vec();
         for (option, path) in [("--config", config), ("--state-dir", state_dir)] {
             if let Some(path) = path {
-                arguments.extend([option.into(), path.as_os_str().to_owned()]);
+                // The console has another working directory.
+                arguments.extend([option.into(), std::path::absolute(path)?.into_os_string()]);
             }
         }
         let (theirs, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -94,7 +98,7 @@ fn start(program: &Path, arguments: &[OsString], lifeline: BorrowedFd<'_>) -> io
     let mut command = Command::new(program);
     // The environment of the server has sockets of the service manager, and may have a password.
     command.args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").current_dir("/");
-    command.envs(env::var_os("TZ").map(|zone| ("TZ", zone)));
+    command.envs(PASSED.iter().filter_map(|name| Some((name, env::var_os(name)?))));
     // The console ends by itself when the server has ended, also if this process was killed.
     command.stdin(Stdio::from(lifeline.try_clone_to_owned()?)).spawn()
 }

@@ -35,7 +35,10 @@ pub(crate) use self::keeper::Keeper;
 pub use self::password::{VerifyArgs, verify};
 
 /// Maximum number of threads that wait for the server.
-const THREADS: usize = 24;
+const THREADS: usize = 48;
+
+/// A group that cannot exist (groupadd(8)), so that nobody is its member.
+const NO_GROUP: &str = ":";
 
 /// Serves a web page from which administrators watch and change the running server
 #[derive(Args, Debug)]
@@ -71,8 +74,8 @@ pub struct ConsoleArgs {
     config: Option<PathBuf>,
 }
 
-/// Returns the settings of the configuration. The console runs with the defaults if the configuration has errors, which
-/// it shows.
+/// Returns the settings of the configuration. If that has errors, which the console shows, it runs with the defaults,
+/// except that members of groups are not administrators then.
 fn settings(config: Option<&Path>, state: &Path) -> ConsoleSettings {
     let Some(config) = config else { return ConsoleSettings::default() };
     let sources = Sources { config: Some(config), added: Added::StateDirectory(Some(state)), ..Sources::default() };
@@ -82,7 +85,7 @@ fn settings(config: Option<&Path>, state: &Path) -> ConsoleSettings {
         Ok(loaded) => loaded.daemon.console,
         Err(why) => {
             eprintln!("the console ignores its parameters in {}, which has errors:\n{why}", config.display());
-            ConsoleSettings::default()
+            ConsoleSettings { admin_groups: vec![NO_GROUP.to_owned()], ..ConsoleSettings::default() }
         }
     }
 }
@@ -120,6 +123,8 @@ fn places(given: Vec<Place>, configured: &[String]) -> Result<Vec<Place>> {
 pub fn run(args: ConsoleArgs) -> Result<ExitCode> {
     let ConsoleArgs { listen, host, certificate, key, admin_group, pam_service, until_input_ends, state_dir, config } =
         args;
+    // It has passwords in its memory.
+    crate::limits::forbid_core_dumps();
     let state = locate(state_dir.as_deref(), config.as_deref())?;
     let config = config.or_else(|| state_dir.is_none().then(smbconf::default_path).flatten());
     let settings = settings(config.as_deref(), &state);
@@ -143,7 +148,11 @@ pub fn run(args: ConsoleArgs) -> Result<ExitCode> {
         .enable_all()
         .build()?;
     let administration = Arc::new(Server::new(state, config.clone(), passwords));
-    let (openid, named) = openid::configured(config.as_deref(), &administration)?.unzip();
+    let openid = openid::configured(config.as_deref(), &administration).unwrap_or_else(|why| {
+        eprintln!("the console has no logon through an issuer; correct the configuration and start it again: {why:#}");
+        None
+    });
+    let (openid, named) = openid.unzip();
     let hosts: Vec<String> = host.into_iter().chain(named.flatten()).collect();
     runtime
         .block_on(async {
@@ -197,6 +206,7 @@ mod tests {
         let console =
             read("[global]\nfrevo:console = on\nfrevo:console listen = /run/a, ::1\nfrevo:console host = nas\n");
         assert!(console.enabled && console.listen == ["/run/a", "::1"] && console.hosts == ["nas"], "{console:?}");
-        assert_eq!(read("[global]\nfrevo:console listen = nas:80\n"), ConsoleSettings::default());
+        let console = read("[global]\nfrevo:console admin groups = staff\nfrevo:console listen = nas:80\n");
+        assert_eq!(console, ConsoleSettings { admin_groups: vec![NO_GROUP.into()], ..ConsoleSettings::default() });
     }
 }

@@ -77,7 +77,7 @@ impl Server {
         let UserReply::Policies(policies) = self.client()?.user(&UserRequest::Policy { set: None })? else {
             bail!("the server sent an unexpected answer; check that it has the same version");
         };
-        let least = policies.iter().find(|policy| policy.name == LENGTH).map_or(0, |policy| policy.value);
+        let least = policies.iter().find(|policy| policy.name == LENGTH).map_or(1, |policy| policy.value.max(1));
         let length = i64::try_from(password.encode_utf16().count()).unwrap_or(i64::MAX);
         ensure!(length >= least, "the password is too short: use at least {least} characters");
         Ok(())

@@ -4,7 +4,7 @@
 //! In a vetoed directory all names are vetoed, because clients reach none of them. Each name is examined again when it
 //! is removed. Symbolic links are removed and not followed.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use proto::dtyp::AccessMask;
@@ -47,17 +47,17 @@ pub(super) async fn check(server: &Server, disk: &Disk, (node, path): (&Arc<dyn 
 }
 
 /// Removes the vetoed names from a directory that is deleted, or moves the files to the recycle bin. Nothing is removed
-/// if the directory would stay nevertheless.
+/// if it is known before that the directory stays.
 pub(super) async fn remove(server: &Server, disk: &Disk, doomed: &Doomed, node: &Arc<dyn Node>) {
     // The rights of another user, whose CLOSE is the last one, are not those of the user who requested the deletion.
     if doomed.op.uid != disk.op.uid || crate::vfs::is_empty(node, &doomed.op).await.unwrap_or(true) {
         return;
     }
-    let examined = Walk::new(server, disk, &doomed.op, &doomed.path).run(node, false).await;
-    let removed = match examined {
-        Ok(()) => Walk::new(server, disk, &doomed.op, &doomed.path).run(node, true).await,
-        kept => kept,
-    };
+    let mut walk = Walk::new(server, disk, &doomed.op, &doomed.path);
+    let mut removed = walk.run(node, false).await;
+    if removed.is_ok() {
+        removed = walk.run(node, true).await;
+    }
     if let Err(Kept { path, reason }) = removed {
         tracing::warn!(share = disk.share.name, %path, reason, "a directory in which clients see nothing cannot be \
                                                                 deleted because of this name; remove the name on the \
@@ -117,18 +117,19 @@ struct Walk<'a> {
     disk: &'a Disk,
     op: &'a Op,
     path: &'a RelPath,
-    /// The names that may still be examined.
-    left: usize,
+    /// The files that were examined.
+    examined: HashSet<FileId>,
     work: Work,
 }
 
 impl<'a> Walk<'a> {
     fn new(server: &'a Server, disk: &'a Disk, op: &'a Op, path: &'a RelPath) -> Walk<'a> {
-        Walk { server, disk, op, path, left: VETOED_NAMES_LIMIT, work: Work::new() }
+        Walk { server, disk, op, path, examined: HashSet::new(), work: Work::new() }
     }
 
-    /// Examines all names, and removes each if `removes` is set. Ends at the first that must stay.
-    async fn run(mut self, node: &Arc<dyn Node>, removes: bool) -> std::result::Result<(), Kept> {
+    /// Examines all names, and removes each if `removes` is set and it was examined before. Ends at the first that must
+    /// stay.
+    async fn run(&mut self, node: &Arc<dyn Node>, removes: bool) -> std::result::Result<(), Kept> {
         let unknown = |_| Kept { path: self.path.clone(), reason: "the directory cannot be examined" };
         let device = node.metadata(self.op).await.map_err(unknown)?.id.device;
         let mut levels = vec![Level::new(node, self.path, None)];
@@ -148,9 +149,14 @@ impl<'a> Walk<'a> {
                 continue;
             };
             self.work.spend(EXAMINED).await;
-            self.left =
-                self.left.checked_sub(1).ok_or_else(|| level.kept(&name, "the directory has too many names"))?;
             let Some(found) = self.examine(level, &name, device).await? else { continue };
+            if removes && !self.examined.contains(&found.metadata.id) {
+                return Err(level.kept(&name, "it is new"));
+            }
+            self.examined.insert(found.metadata.id);
+            if self.examined.len() > VETOED_NAMES_LIMIT {
+                return Err(level.kept(&name, "the directory has too many names"));
+            }
             if found.metadata.kind == Kind::Directory {
                 let (node, path) = (Arc::clone(&found.node), found.path.clone());
                 if levels.len() > VETOED_DEPTH_LIMIT {
@@ -158,7 +164,7 @@ impl<'a> Walk<'a> {
                 }
                 levels.push(Level::new(&node, &path, Some(found)));
             } else if removes {
-                let _guard = self.orphan(level, &name, device).await?;
+                let _guard = self.orphan(level, &name, found.metadata.id.device).await?;
                 self.remove(&found).await?;
             }
         }
@@ -201,14 +207,14 @@ impl<'a> Walk<'a> {
         if entry.metadata.is_none_or(|entry| entry.id != metadata.id) {
             return Err(kept("another program changes the directory"));
         }
-        if metadata.kind == Kind::Directory && metadata.id.device != device {
-            return Err(kept("another file system is mounted there"));
+        if metadata.is_mounted || metadata.kind == Kind::Directory && metadata.id.device != device {
+            return Err(kept("something is mounted there"));
         }
         if self.server.opens.files.is_open(metadata.id) {
             return Err(kept("it is open"));
         }
         let shown = attributes::file_attributes(self.disk, Some(name), &metadata);
-        let is_readonly = metadata.kind == Kind::File && shown.contains(FileAttributes::READONLY);
+        let is_readonly = shown.contains(FileAttributes::READONLY);
         let may_delete = self.disk.share_rights.contains(AccessMask::DELETE)
             && (!is_readonly || self.disk.share.attributes.delete_readonly)
             && access::permits(self.disk, &path, &node, &metadata, AccessMask::DELETE).await.unwrap_or(false);
@@ -218,8 +224,8 @@ impl<'a> Walk<'a> {
         Ok(Some(Found { path, node, metadata }))
     }
 
-    /// Verifies that an AppleDouble file in the directory that the client deletes belongs to no file. None becomes that
-    /// of a file until the result is dropped.
+    /// Verifies that an AppleDouble file in the directory that the client deletes belongs to no file. No rename makes
+    /// one that of a file until the result is dropped.
     async fn orphan(
         &self,
         level: &Level,

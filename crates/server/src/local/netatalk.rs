@@ -19,7 +19,7 @@ use crate::files::ShareMode;
 use crate::files::byte_lock::Range;
 use crate::state::open::{FileOpen, Open};
 use crate::tree::Disk;
-use crate::vfs::{Errno, Kind, Node, RangeChange, RangeLock};
+use crate::vfs::{self, Errno, Kind, Node, Op, RangeChange, RangeLock};
 
 /// The first of Netatalk's bytes.
 const FIRST: u64 = i64::MAX as u64 - 9;
@@ -82,11 +82,16 @@ pub(crate) async fn enter(disk: &Disk, node: &Arc<dyn Node>, kind: Kind, mode: S
     match is_violation {
         // A handle without data access neither reads nor writes.
         Ok(false) | Err(Errno::BADF | Errno::OPNOTSUPP) => Ok(()),
-        Ok(true) => Err(Error::because(
-            Status::SHARING_VIOLATION,
-            "Netatalk, or a program with its locks, has opened the file with another share mode",
-        )),
-        Err(errno) => Err(errno.into()),
+        Ok(true) => {
+            // The handle may be closed later, as on FUSE.
+            let _ = release(node, &disk.op).await;
+            let why = "Netatalk, or a program with its locks, has opened the file with another share mode";
+            Err(Error::because(Status::SHARING_VIOLATION, why))
+        }
+        Err(errno) => {
+            let _ = release(node, &disk.op).await;
+            Err(errno.into())
+        }
     }
 }
 
@@ -113,10 +118,15 @@ pub(crate) async fn leave(disk: &Disk, file: &FileOpen) {
     if file.kind != Kind::File || file.file.stream != 0 || !is_on(disk) {
         return;
     }
-    let all = RangeChange { offset: FIRST, length: COUNT, before: RangeLock::Shared, after: RangeLock::Free };
-    if let Err(errno) = file.node.lock(&file.op, vec![all], true).await {
+    if let Err(errno) = release(&file.node, &file.op).await {
         tracing::debug!(?errno, path = %*file.name.path.lock(), "Netatalk's locks end when the handle is closed");
     }
+}
+
+/// Removes the locks of a handle.
+async fn release(node: &Arc<dyn Node>, op: &Op) -> vfs::Result<()> {
+    let all = RangeChange { offset: FIRST, length: COUNT, before: RangeLock::Shared, after: RangeLock::Free };
+    node.lock(op, vec![all], true).await
 }
 
 #[cfg(test)]

@@ -494,7 +494,7 @@ pub(crate) struct Moved {
 }
 
 /// Called before the file `path` on a file system is renamed or deleted, so that its AppleDouble file is not taken for
-/// that of no file before it has followed. `None` if it has none.
+/// that of no file before it has followed. `None` if it cannot have one.
 pub(crate) async fn moving<'a>(disk: &Disk, moves: &'a DoubleMoves, path: &RelPath, device: u64) -> Option<Moving<'a>> {
     let is_double = path.name().is_some_and(|name| name.starts_with(PREFIX));
     if is_double || !are_used(disk) { None } else { Some(moves.start(device).await) }

@@ -138,6 +138,7 @@ pub fn metadata(kind: Kind, mode: u32, (uid, gid): (u32, u32)) -> Metadata {
         born: None,
         dos_attributes: None,
         compressed: false,
+        is_mounted: false,
         special: None,
         absent: XattrSet::default(),
     }

@@ -96,6 +96,8 @@ pub struct Metadata {
     pub dos_attributes: Option<u32>,
     /// Whether the file system compresses data written to the file, or to new files in the directory.
     pub compressed: bool,
+    /// Whether something is mounted there, as far as the file system tells.
+    pub is_mounted: bool,
     /// The type of a special file; `None` for others.
     pub special: Option<SpecialFile>,
     /// The attributes of [`Capabilities::attributes`](super::Capabilities::attributes) that the file is known not to

@@ -8,11 +8,14 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cases::twins::{Twin, Twins};
 use crate::fixture::Fixture;
+use crate::mount::Mount;
 use crate::suite::Case;
 use test_environment::ALICE;
 
-pub(super) const CASES: &[Case] =
-    &[Case::new("vetoed.directories_are_deleted_as_by_samba", as_by_samba).needs_root().frevo_only()];
+pub(super) const CASES: &[Case] = &[
+    Case::new("vetoed.directories_are_deleted_as_by_samba", as_by_samba).needs_root().frevo_only(),
+    Case::new("vetoed.mounts_stay", mounts_stay).needs_root().frevo_only(),
+];
 
 /// `@TREE@` is a directory with one for each share.
 const TEMPLATE: &str = "[global]
@@ -77,6 +80,30 @@ fn as_by_samba(fixture: &mut Fixture) -> Result<()> {
         ensure!(is_there("target/kept"), "{share}: a link was followed");
         ensure!(is_there("files/a.tmp") == (share == "keep" || share == "mac"), "{share}: {frevo:#?}");
     }
+    Ok(())
+}
+
+/// What is mounted in a vetoed directory stays, also if it is on the same file system.
+fn mounts_stay(fixture: &mut Fixture) -> Result<()> {
+    let fixture = &*fixture;
+    let make = |name: &str| fixture.environment.make_dir(name, &ALICE, 0o777);
+    let source = make("data/vetoed-source")?;
+    let place = make("data/vetoed-mounts/delete/directory/.veto/mounted")?;
+    for path in place.ancestors().take(3) {
+        lchown(path, Some(ALICE.id), Some(ALICE.id))?;
+    }
+    fs::write(source.join("kept"), "kept")?;
+    lchown(source.join("kept"), Some(ALICE.id), Some(ALICE.id))?;
+    let tree = fixture.share("vetoed-mounts");
+    let server =
+        fixture.environment.start("vetoed-server", &TEMPLATE.replace("@TREE@", &tree.display().to_string()))?;
+    let delete = || fixture.smbclient().server(&server).share("delete").run("rmdir directory");
+    let mount = Mount::bind(&source, &place)?;
+    delete()?.says("NT_STATUS_DIRECTORY_NOT_EMPTY")?;
+    ensure!(source.join("kept").exists(), "a file behind the mount point was deleted");
+    drop(mount);
+    delete()?.fine()?;
+    ensure!(source.join("kept").exists() && !tree.join("delete/directory").exists(), "it is not deleted");
     Ok(())
 }
 

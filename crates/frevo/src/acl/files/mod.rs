@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use proto::dtyp::sddl;
-use proto::status::Status;
 use serde_json::{Value, json};
 use server::error::Error;
 use server::policy::Share;
@@ -77,13 +76,10 @@ impl Files {
         (all && !known.is_root()).then_some(known)
     }
 
-    /// Returns whether the share has a file, directory or link of this path.
+    /// Returns whether the share has a file, directory or link of this path, with names compared as clients do.
     pub(crate) async fn exists(&self, path: &str) -> Result<bool> {
-        match self.counter.desk.item(&relative(path)?).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.status == Status::OBJECT_NAME_NOT_FOUND => Ok(false),
-            Err(error) => Err(failed(path, error)),
-        }
+        let present = self.counter.desk.present(&relative(path)?, None).await;
+        present.map(|present| present.is_some()).map_err(|error| failed(path, error))
     }
 
     /// Moves a file out of the recycle bin. No file is replaced.

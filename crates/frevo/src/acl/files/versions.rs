@@ -1,5 +1,6 @@
 //! Previous versions: those that clients see, read from their snapshots.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use server::command::snapshots::PreviousVersions;
 use server::policy::Share;
 use server::security::admin::{AclAdmin, Item};
 use server::state::{SnapshotTables, VolumeId, Volumes, directories_overlap};
-use server::vfs::{Errno, Kind, SymlinkPolicy, Vfs};
+use server::vfs::{Errno, Kind, Metadata, SymlinkPolicy, Vfs};
 use tokio::sync::Mutex;
 
 use super::{Files, entries, failed, relative, shown};
@@ -133,8 +134,19 @@ impl Files {
             (Some(present), Some(may_replace)) => may_replace((present.id.device, present.id.inode))?,
             (None, _) => {}
         }
-        let done = desk.restore_version(&snapshot, &version, &target, bin.as_ref(), present.as_ref()).await;
-        done.map_err(|error| anyhow!("{to}: {error}; nothing was changed"))
+        let refusal = Cell::new(None);
+        // A client may have opened it while it was copied.
+        let still_may = |present: &Metadata| match replace.map(|may| may((present.id.device, present.id.inode))) {
+            Some(Err(error)) => refusal.replace(Some(error)).is_some(),
+            _ => true,
+        };
+        let still_may: &dyn Fn() -> bool = &|| present.as_ref().is_none_or(still_may);
+        let replaces = present.as_ref().map(|present| (present, still_may));
+        let done = desk.restore_version(&snapshot, &version, &target, bin.as_ref(), replaces).await;
+        done.map_err(|error| match refusal.take() {
+            Some(refusal) => refusal,
+            None => anyhow!("{to}: {error}; nothing was changed"),
+        })
     }
 }
 
@@ -142,6 +154,8 @@ impl Files {
 mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
 
     use super::*;
 
@@ -203,8 +217,18 @@ mod tests {
         // A deleted file of a directory.
         let docs = files.list_version("docs", FIRST).await.unwrap();
         assert_eq!((&docs["entries"][0]["name"], &docs["entries"][0]["exists"]), (&json!("gone"), &json!(false)));
+        // The version has no ACL, so that of the directory does not apply.
+        let list: [(u16, u16, u32); 5] = [(1, 7, !0), (2, 7, 9), (4, 7, !0), (0x10, 7, !0), (0x20, 0, !0)];
+        let mut default = 2_u32.to_le_bytes().to_vec();
+        for (tag, permissions, id) in list {
+            default.extend([tag.to_le_bytes(), permissions.to_le_bytes()].concat());
+            default.extend(id.to_le_bytes());
+        }
+        setxattr(share.join("docs"), "system.posix_acl_default", &default, XattrFlags::empty()).unwrap();
         files.restore_version("docs/gone", FIRST, "docs/gone", None).await.unwrap();
         assert_eq!(fs::read(share.join("docs/gone")).unwrap(), b"gone");
+        let inherited = getxattr(share.join("docs/gone"), "system.posix_acl_access", &mut [0; 100]);
+        assert_eq!(inherited, Err(rustix::io::Errno::NODATA));
         let docs = files.list_version("docs", FIRST).await.unwrap();
         assert_eq!(docs["entries"][0]["exists"], true);
 
@@ -214,6 +238,11 @@ mod tests {
         assert_eq!(fs::read(share.join("letter")).unwrap(), b"now");
         let in_use = files.restore_version("letter", FIRST, "letter", Some(&|_| bail!("in use"))).await.unwrap_err();
         assert_eq!(in_use.to_string(), "in use");
+        // A client opens it while it is copied.
+        let asked = Cell::new(0);
+        let opened = |_| if asked.replace(1) == 0 { Ok(()) } else { bail!("in use now") };
+        let in_use = files.restore_version("letter", FIRST, "letter", Some(&opened)).await.unwrap_err();
+        assert_eq!(in_use.to_string(), "in use now");
         assert_eq!(fs::read(share.join("letter")).unwrap(), b"now");
         files.restore_version("letter", FIRST, "letter", Some(&|_| Ok(()))).await.unwrap();
         let restored = fs::metadata(share.join("letter")).unwrap();

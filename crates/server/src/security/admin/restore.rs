@@ -8,7 +8,7 @@ use super::{AclAdmin, Item, OWN_NAMES};
 use crate::acl::model::posix_acl;
 use crate::error::{Error, Result};
 use crate::name::same;
-use crate::streams::layout::{is_store, is_store_name};
+use crate::streams::layout::{OVERFLOW, is_store, is_store_name};
 use crate::vfs::{
     Access, Case, CopyRange, Create, Errno, Extent, Kind, Lookup, LookupOptions, Metadata, NewFile, Node, RelPath,
     RenameRequest, Replace, SERVER, SetMetadata, SetXattr, SymlinkPolicy, copy_range,
@@ -16,6 +16,9 @@ use crate::vfs::{
 
 /// The permission bits that a restored version keeps. A snapshot may be older than the decision to clear the others.
 const PERMISSIONS: u32 = 0o777;
+
+/// A file that a version may replace, and whether it still may, which is asked when the copy is complete.
+pub(super) type Replaced<'a> = (&'a Metadata, &'a dyn Fn() -> bool);
 
 /// Where a file is to be restored.
 struct Destination {
@@ -49,15 +52,15 @@ impl AclAdmin {
 
     /// Copies the file `version` of `snapshot` to the name `to`, with its owner, permissions, ACLs, attributes and the
     /// time of its last change. The name is taken when the copy is complete. With `replaces`, a file is replaced in
-    /// one step, but only if it is this one; otherwise `Errno::EXIST` if the name is taken. The other errors are those
-    /// of [`AclAdmin::restore`].
+    /// one step, but only if it is this one; otherwise `Errno::EXIST` if the name is taken. `Errno::BUSY` if it may not
+    /// be replaced any more. The other errors are those of [`AclAdmin::restore`].
     pub async fn restore_version(
         &self,
         snapshot: &AclAdmin,
         version: &Item,
         to: &RelPath,
         bin: Option<&RelPath>,
-        replaces: Option<&Metadata>,
+        replaces: Option<Replaced<'_>>,
     ) -> Result<()> {
         if version.metadata.kind != Kind::File {
             return Err(Errno::ISDIR.into());
@@ -68,7 +71,9 @@ impl AclAdmin {
         let Destination { path, taken } = self.destination(to, bin).await?;
         let replace = match (taken, replaces) {
             (None, _) => Replace::Nothing,
-            (Some(taken), Some(seen)) if taken.kind == Kind::File && taken.id == seen.id => Replace::File(taken.id),
+            (Some(taken), Some((seen, _))) if taken.kind == Kind::File && taken.id == seen.id => {
+                Replace::File(taken.id)
+            }
             (Some(_), _) => return Err(Errno::EXIST.into()),
         };
         let mut random = [0; 8];
@@ -85,6 +90,9 @@ impl AclAdmin {
             if node.metadata(&SERVER).await?.size != size {
                 return Err(Errno::IO.into());
             }
+            if replaces.is_some_and(|(_, may_replace)| !may_replace()) {
+                return Err(Errno::BUSY.into());
+            }
             let rename = RenameRequest::new(&hidden, created.id, &path).replacing(replace);
             Ok::<_, Error>(self.disk.vfs.rename(&SERVER, rename).await?)
         };
@@ -100,12 +108,18 @@ impl AclAdmin {
         let Metadata { uid, gid, mode, modified, .. } = version.metadata;
         let owner = SetMetadata { uid: Some(uid), gid: Some(gid), ..SetMetadata::default() };
         to.set_metadata(&SERVER, owner).await?;
-        let mode = SetMetadata { mode: Some(mode & PERMISSIONS), ..SetMetadata::default() };
-        to.set_metadata(&SERVER, mode).await?;
+        // The directory's default ACL does not apply. With the new mode, its entries would become effective.
+        match to.set_xattr(&SERVER, posix_acl::ACCESS, None, SetXattr::Any).await {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+            Err(errno) => return Err(errno.into()),
+        }
         let descriptor = self.disk.share.acls.stored.as_ref().map(|stored| &*stored.attribute);
         // Others, such as capabilities of programs, are not the clients'.
         let is_copied = |name: &str| {
-            name.starts_with("user.") || name == posix_acl::ACCESS || descriptor.is_some_and(|own| own == name)
+            // The content of a large stream is in the store.
+            name.starts_with("user.") && !name.starts_with(OVERFLOW)
+                || name == posix_acl::ACCESS
+                || descriptor.is_some_and(|own| own == name)
         };
         for name in version.node.list_xattrs(&SERVER).await? {
             if is_copied(&name)
@@ -114,6 +128,9 @@ impl AclAdmin {
                 to.set_xattr(&SERVER, &name, Some(value), SetXattr::Any).await?;
             }
         }
+        // The last, so that the Windows ACL is there when the mode admits others.
+        let mode = SetMetadata { mode: Some(mode & PERMISSIONS), ..SetMetadata::default() };
+        to.set_metadata(&SERVER, mode).await?;
         let times = SetMetadata { modified: Some(modified), ..SetMetadata::default() };
         Ok(to.set_metadata(&SERVER, times).await?)
     }

@@ -121,6 +121,7 @@ impl Inode {
             born: Some(self.born),
             dos_attributes: self.dos_attributes,
             compressed: self.compressed,
+            is_mounted: false,
             special: match self.body {
                 Body::Special(special) => Some(special),
                 _ => None,
