@@ -233,8 +233,9 @@ impl Visit<'_> {
         let done = spawn_blocking(move || {
             let _turn = turn;
             let done = accounts.set_own_password(&caller, &password);
-            // It may have been set although the answer of the server was lost.
-            console.end_all(&caller.name);
+            if done.is_ok() {
+                console.end_all(&caller.name);
+            }
             done
         });
         match done.await {
