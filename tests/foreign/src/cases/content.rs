@@ -28,7 +28,7 @@ use crate::fixture::Fixture;
 use crate::hammer::Random;
 use crate::mount::Mount;
 use crate::suite::Case;
-use test_environment::{ALICE, Disk};
+use test_environment::{ALICE, Disk, Server};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("content.readers_writers", readers_writers),
@@ -183,8 +183,11 @@ fn readers_writers(fixture: &mut Fixture) -> Result<()> {
     work(place, Some(&fixture.share("files")), time(12))
 }
 
+/// With a server of its own, because other cases look into the store of streams.
 fn in_streams(fixture: &mut Fixture) -> Result<()> {
-    work(Place { address: fixture.server.address(), prefix: "content:" }, None, time(6))
+    let [directory] = directories(fixture, ["content-streams"])?;
+    let server = start(fixture, "in-streams", &directory)?;
+    work(Place { address: server.address(), prefix: "content:" }, None, time(6))
 }
 
 /// In a mount namespace that ends with its thread.
@@ -225,10 +228,14 @@ fn directories<const N: usize>(fixture: &Fixture, names: [&str; N]) -> Result<[P
     Ok(made.try_into().expect("as many as there are names"))
 }
 
+fn start(fixture: &Fixture, name: &str, directory: &Path) -> Result<Server> {
+    fixture.environment.start(name, &TEMPLATE.replace("@PATH@", &directory.display().to_string()))
+}
+
 /// The clients work in a directory of another file system, with a server of its own.
 fn on(fixture: &Fixture, name: &str, directory: &Path) -> Result<()> {
     fs::set_permissions(directory, Permissions::from_mode(0o777))?;
-    let server = fixture.environment.start(name, &TEMPLATE.replace("@PATH@", &directory.display().to_string()))?;
+    let server = start(fixture, name, directory)?;
     work(Place { address: server.address(), prefix: "" }, Some(directory), time(6))
 }
 
