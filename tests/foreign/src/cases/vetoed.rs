@@ -88,22 +88,25 @@ fn mounts_stay(fixture: &mut Fixture) -> Result<()> {
     let fixture = &*fixture;
     let make = |name: &str| fixture.environment.make_dir(name, &ALICE, 0o777);
     let source = make("data/vetoed-source")?;
-    let place = make("data/vetoed-mounts/delete/directory/.veto/mounted")?;
-    for path in place.ancestors().take(3) {
+    let [place, plain] =
+        ["mounts", "plain"].map(|name| make(&format!("data/vetoed-mounts/delete/{name}/.veto/directory")));
+    let (place, plain) = (place?, plain?);
+    for path in place.ancestors().take(4).chain(plain.ancestors().take(3)) {
         lchown(path, Some(ALICE.id), Some(ALICE.id))?;
     }
     fs::write(source.join("kept"), "kept")?;
     lchown(source.join("kept"), Some(ALICE.id), Some(ALICE.id))?;
     let tree = fixture.share("vetoed-mounts");
+    // The server sees what was mounted before it was started.
+    let _mount = Mount::bind(&source, &place)?;
     let server =
         fixture.environment.start("vetoed-server", &TEMPLATE.replace("@TREE@", &tree.display().to_string()))?;
-    let delete = || fixture.smbclient().server(&server).share("delete").run("rmdir directory");
-    let mount = Mount::bind(&source, &place)?;
-    delete()?.says("NT_STATUS_DIRECTORY_NOT_EMPTY")?;
+    let delete = |name| fixture.smbclient().server(&server).share("delete").run(&format!("rmdir {name}"));
+    let said = delete("mounts")?.text;
+    ensure!(said.contains("NT_STATUS_DIRECTORY_NOT_EMPTY"), "{said}");
     ensure!(source.join("kept").exists(), "a file behind the mount point was deleted");
-    drop(mount);
-    delete()?.fine()?;
-    ensure!(source.join("kept").exists() && !tree.join("delete/directory").exists(), "it is not deleted");
+    delete("plain")?.fine()?;
+    ensure!(!tree.join("delete/plain").exists(), "the directory without a mount is not deleted");
     Ok(())
 }
 
