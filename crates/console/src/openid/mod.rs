@@ -56,7 +56,7 @@ pub struct Settings {
     pub console_url: Option<String>,
 }
 
-/// A user who is admitted after a logon at the issuer.
+/// A user that may log on after the issuer has authenticated them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Admitted {
     /// Whether they administrate the server. Other users can set their own password only.
