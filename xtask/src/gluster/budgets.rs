@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -22,11 +21,11 @@ use tokio::runtime::Runtime;
 
 use super::Volume;
 use super::bench::Subject;
-use super::hold::mount;
+use super::hold::{mount, unmount};
 use super::limits::{Case, Table, sum};
 use super::load::{self, Said, Step};
 use super::profile::{Operations, Profile};
-use super::servers::{Servers, finish, output};
+use super::servers::{Servers, finish};
 use super::smb;
 use crate::expected;
 use crate::steps::{cargo, succeeds};
@@ -102,19 +101,28 @@ pub(super) fn run(servers: &Servers, volume: &str) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Counts the operations of all cases, and prints a table. `dir` is the directory of the GlusterFS servers.
+/// Counts the operations, and writes the verdicts. `dir` is the directory of the GlusterFS servers.
 pub(super) fn inside(dir: &Path, options: &Inside) -> Result<()> {
     let volume = options.volume.name;
+    // A count that could not end is a failure whose reason is repeated at the end of all steps.
+    let lines = judge(dir, volume).unwrap_or_else(|error| {
+        let reason = format!("{error:#}").replace('\n', "; ");
+        format!("failed\tcounting operations on {volume}: {reason}\n")
+    });
+    Ok(fs::write(&options.verdicts, lines)?)
+}
+
+/// Counts the operations of all cases, and prints a table. Returns a line for each case.
+fn judge(dir: &Path, volume: &'static str) -> Result<String> {
     let place = dir.join("mnt").join(volume);
     prepare(dir, volume, &place.join(SHARE))?;
-    output(Command::new("umount").arg(&place))?;
+    unmount(&place)?;
     let counted = count(dir, volume);
     mount(volume, &place)?;
     let table = Table { cases: counted?, known: known()? };
     print!("{table}");
     let line = |failure: Option<String>| failure.map_or("passed\n".to_owned(), |what| format!("failed\t{what}\n"));
-    let lines: String = table.failures().into_iter().map(line).collect();
-    Ok(fs::write(&options.verdicts, lines)?)
+    Ok(table.failures().into_iter().map(line).collect())
 }
 
 /// The known exceedances: the most that was measured, by the case.

@@ -152,6 +152,11 @@ pub(super) fn mount(volume: &str, point: &Path) -> Result<()> {
     until(|| Ok(fs::read_dir(point).is_ok())).with_context(|| format!("the mount of {volume} fails"))
 }
 
+/// Takes the mount of a volume away, as soon as the processes that used it have ended.
+pub(super) fn unmount(point: &Path) -> Result<()> {
+    until(|| output(Command::new("umount").arg(point)).map(|_| true))
+}
+
 /// Waits until `met` returns `true`. After the time limit it returns the last error.
 fn until(met: impl Fn() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;

@@ -18,6 +18,10 @@ use super::{Wanted, own_program};
 const START: Duration = Duration::from_secs(120);
 /// Time limit for the end of all processes, and of the loop device.
 const END: Duration = Duration::from_secs(20);
+/// Time for which a command of the command line client is repeated while glusterd works on another one.
+const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(30);
+/// What the command line client prints then.
+const IN_PROGRESS: &str = "nother transaction is in progress";
 /// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Maximum length of the directory's path in bytes, because it has Unix sockets, whose paths have at most 107.
@@ -165,8 +169,21 @@ pub(super) fn end(dir: &Path) -> Result<()> {
 
 /// Runs the command line client of the servers in `dir` with these arguments, and returns its output. This also works
 /// outside the namespaces, because the socket is a file.
+///
+/// glusterd refuses a command while it still works on another one for the same volume, and says so. Such a command is
+/// repeated, up to [`PATIENCE_WITH_OTHERS`].
 pub(super) fn client(dir: &Path, arguments: &[&str]) -> Result<String> {
-    output(Command::new(dir.join(CLIENT)).args(arguments)).with_context(|| format!("gluster {}", arguments.join(" ")))
+    let deadline = Instant::now() + PATIENCE_WITH_OTHERS;
+    loop {
+        let ended = output(Command::new(dir.join(CLIENT)).args(arguments));
+        match ended {
+            Err(error) if format!("{error:#}").contains(IN_PROGRESS) && Instant::now() < deadline => {
+                interrupt::check()?;
+                std::thread::sleep(PAUSE);
+            }
+            ended => return ended.with_context(|| format!("gluster {}", arguments.join(" "))),
+        }
+    }
 }
 
 /// Returns the processes of the bricks of a volume, in the order of the bricks, as seen in their
