@@ -4,12 +4,14 @@
 //! never contained at that position. One file is never changed and one is overwritten now and then; those are sent from
 //! the page cache without a copy. The others are written and truncated all the time.
 //!
-//! Other cases do the same on XFS, where space is allocated late, on FUSE, on an overlay, and in streams.
+//! Other cases do the same on XFS, where space is allocated late, on FUSE, on an overlay, in streams, and while the
+//! system gives the server no pipes to send files without a copy.
 //!
 //! Each case runs for a few seconds. `FREVO_CONTENT_SECONDS=1800` makes it half an hour.
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,6 +38,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("content.xfs", on_xfs).needs_root(),
     Case::new("content.fuse", on_fuse).needs_root(),
     Case::new("content.overlay", on_overlay).needs_root(),
+    Case::new("content.without_pipes", without_pipes).needs_root().frevo_only(),
 ];
 
 const TEMPLATE: &str = "[global]\n@TARGET@\n[files]\n\tpath = @PATH@\n\tread only = no\n";
@@ -220,6 +223,49 @@ fn on_overlay(fixture: &mut Fixture) -> Result<()> {
     }
     let _mount = Mount::overlay(&parts, &place)?;
     on(fixture, "on-overlay", &place)
+}
+
+/// The pipes of the server's user have all pages that `fs.pipe-user-pages-soft` allows, so the data is copied. As soon as
+/// they are closed, it is sent without a copy again.
+fn without_pipes(fixture: &mut Fixture) -> Result<()> {
+    let [directory] = directories(fixture, ["content-without-pipes"])?;
+    let server = start(fixture, "without-pipes", &directory)?;
+    let place = Place { address: server.address(), prefix: "" };
+    let before = pipes(&server)?;
+    let taken = take_all_pipes()?;
+    work(place, Some(&directory), time(6))?;
+    let during = pipes(&server)?;
+    ensure!(during == before, "the server has {during} ends of pipes instead of {before}, so it was given pipes");
+    drop(taken);
+    work(place, Some(&directory), time(6))?;
+    let after = pipes(&server)?;
+    ensure!(after > before, "the server has {after} ends of pipes, so it sent nothing without a copy");
+    Ok(())
+}
+
+/// Returns how many descriptors of pipes the server has.
+fn pipes(server: &Server) -> Result<usize> {
+    let descriptors = fs::read_dir(format!("/proc/{}/fd", server.pid()))?.flatten();
+    let targets = descriptors.filter_map(|entry| fs::read_link(entry.path()).ok());
+    Ok(targets.filter(|target| target.as_os_str().as_encoded_bytes().starts_with(b"pipe:")).count())
+}
+
+/// Creates pipes of 1 MiB until the kernel refuses further ones of that size to unprivileged processes of this user.
+fn take_all_pipes() -> Result<Vec<(OwnedFd, OwnedFd)>> {
+    const PIPE: usize = 1 << 20;
+    let limit: usize = fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft")?.trim().parse()?;
+    ensure!(limit > 0, "/proc/sys/fs/pipe-user-pages-soft does not limit pipes; set it to 16384, the kernel's default");
+    let mut taken = Vec::new();
+    while taken.len() * PIPE <= limit * rustix::param::page_size() {
+        let ends = rustix::pipe::pipe()?;
+        // A process without CAP_SYS_RESOURCE is refused at the limit.
+        match rustix::pipe::fcntl_setpipe_size(&ends.0, PIPE) {
+            Ok(_) => taken.push(ends),
+            Err(rustix::io::Errno::PERM) => break,
+            Err(error) => return Err(error).context("enlarging a pipe"),
+        }
+    }
+    Ok(taken)
 }
 
 fn directories<const N: usize>(fixture: &Fixture, names: [&str; N]) -> Result<[PathBuf; N]> {
