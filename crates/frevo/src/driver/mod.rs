@@ -98,12 +98,13 @@ pub(crate) async fn drive(
     // Requests in progress are cancelled, and finish in order to release what they hold (such as a position in a lock
     // queue), because a session with other channels continues.
     let Driver { stream, mut running, .. } = *driver;
-    let close = async {
+    // Its state, of 4 KiB, is allocated when it is needed and not with the task of each idle connection.
+    let close = Box::pin(async {
         connection.close().await;
         guard.dismiss();
         // A client that waits for the end of the stream sees it only after everything is closed.
         drop(stream);
-    };
+    });
     let (_, ()) = tokio::join!(tokio::time::timeout(STOP_TIME, settle(&mut running)), close);
     if connection.has_survivors() {
         tokio::select! {

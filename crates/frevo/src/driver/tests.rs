@@ -181,3 +181,17 @@ async fn concurrent_frames_use_at_most_the_memory_share_of_their_user() {
     }
     assert!(server.accounting.memory() > 8 << 20, "no client was granted memory for its frame");
 }
+
+/// Each idle connection holds its task. What is needed only at the end is not part of it.
+#[tokio::test]
+async fn the_task_of_a_connection_is_small() {
+    let server = TestServer::builder().environment(Arc::new(SystemEnvironment::new())).start();
+    let (_stop, stopping) = watch::channel(false);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    let _client = TcpStream::connect(address).await.expect("a connection");
+    let (stream, remote) = listener.accept().await.expect("a connection");
+    let connection = Connection::new(&server, Peer { remote, local: address });
+    let task = drive(stream, connection, Arc::default(), LOOPS.place([127, 0, 0, 1].into()), None, stopping);
+    assert!(size_of_val(&task) <= 2_560, "{} bytes", size_of_val(&task));
+}
