@@ -1,11 +1,12 @@
 //! E1, E2, E3: held sessions, and the cost of each to the server (Miracle Linux, *Samba performance evaluation*).
 //!
 //! Opens a growing number of sessions, each logged on and connected to the share on its own connection, and reads the
-//! server's memory and descriptors at each step. Then a sample of the sessions lists, writes and reads. If the server
-//! refuses further sessions, the held ones must still work.
+//! server's memory and descriptors at each step. Then all sessions send an ECHO at the same time, and a sample of them
+//! lists, writes and reads. If the server refuses further sessions, the held ones must still work.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -52,6 +53,9 @@ pub struct Options {
     /// Number of steps in which they are opened [default: 10, quick 4]
     #[arg(long)]
     steps: Option<usize>,
+    /// Local addresses to connect from, separated by commas, used in turns [default: the system chooses]
+    #[arg(long, value_delimiter = ',')]
+    from: Vec<IpAddr>,
 }
 
 /// Runs the experiment.
@@ -64,6 +68,7 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
         labels.iter().zip(&sizes).map(|(label, size)| (label.as_str(), Some(*size as f64))).collect();
     bench.begin("sessions", steps);
     let refusals = RefCell::new(BTreeSet::new());
+    let answers = RefCell::new(BTreeMap::new());
     let turn = async |server: &Server, turn: &Turn<'_>| {
         let before = settle(server).await?;
         let mut held = Vec::with_capacity(count);
@@ -74,21 +79,66 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
                 continue;
             }
             let growth = async {
-                let (sample, refusal) = grow(server, &mut held, *size, before).await?;
+                let (sample, refusal) = grow(server, &options.from, &mut held, *size, before).await?;
                 refused = refusal.is_some();
                 refusals.borrow_mut().extend(refusal);
                 Ok(sample)
             };
             turn.measure_as(index, growth).await?;
         }
+        let number = held.len();
+        let answer = answer_together(&mut held).await?;
+        let longest = Answers { sessions: number, longest: answer };
+        answers
+            .borrow_mut()
+            .entry(server.name.clone())
+            .and_modify(|it: &mut Answers| it.add(longest))
+            .or_insert(longest);
         still_work(held, turn.seed).await
     };
     let passes = bench.method.pick(3, 1);
     let measure = async || bench.cold_cases(passes, &names, turn).await;
     let mut cases = ground::within(bench, DIRECTORY, measure).await?;
     cases.iter_mut().for_each(remove_refused_rounds);
-    let refused = refusals.into_inner().into_iter().collect();
-    Ok(experiment(bench, cases, count, steps, refused))
+    let mut remarks: Vec<String> = refusals.into_inner().into_iter().collect();
+    remarks.extend(answers.into_inner().iter().map(|(name, answers)| answers.sentence(name)));
+    Ok(experiment(bench, cases, count, steps, remarks))
+}
+
+/// The answers to requests of all held sessions at the same time.
+#[derive(Clone, Copy)]
+struct Answers {
+    sessions: usize,
+    longest: Duration,
+}
+
+impl Answers {
+    /// Adds another turn.
+    fn add(&mut self, other: Answers) {
+        self.sessions = self.sessions.max(other.sessions);
+        self.longest = self.longest.max(other.longest);
+    }
+
+    fn sentence(self, server: &str) -> String {
+        let (sessions, time) = (units::count(self.sessions as u64), units::seconds(self.longest.as_secs_f64()));
+        format!("{server}: {sessions} sessions sent an ECHO at the same time; the last answer came after {time}.")
+    }
+}
+
+/// Sends an ECHO on each session at the same time. Returns the time until the last answer.
+async fn answer_together(held: &mut Vec<Client>) -> Result<Duration> {
+    let begin = Instant::now();
+    let mut asked = JoinSet::new();
+    for mut client in held.drain(..) {
+        asked.spawn(async move { client.echo().await.map(|()| (client, begin.elapsed())) });
+    }
+    let mut longest = Duration::ZERO;
+    while let Some(answered) = asked.join_next().await {
+        let (client, time) = answered?.context("a held session no longer answers")?;
+        longest = longest.max(time);
+        held.push(client);
+    }
+    Ok(longest)
 }
 
 /// Removes rounds in which the server refused further sessions before the number of the case was reached.
@@ -117,7 +167,13 @@ async fn settle(server: &Server) -> Result<u64> {
 
 /// Opens sessions until `size` are held or the server refuses further ones, and measures their cost. Also returns a
 /// sentence about a refusal.
-async fn grow(server: &Server, held: &mut Vec<Client>, size: usize, before: u64) -> Result<(Sample, Option<String>)> {
+async fn grow(
+    server: &Server,
+    from: &[IpAddr],
+    held: &mut Vec<Client>,
+    size: usize,
+    before: u64,
+) -> Result<(Sample, Option<String>)> {
     let mut sample = Sample::default();
     let begin = Instant::now();
     let mut logons = JoinSet::new();
@@ -125,8 +181,9 @@ async fn grow(server: &Server, held: &mut Vec<Client>, size: usize, before: u64)
     let mut refusal = None;
     loop {
         while wanted > 0 && logons.len() < PARALLEL {
+            let source = wanted.checked_rem(from.len()).map(|number| from[number]);
             wanted -= 1;
-            logons.spawn(log_on(server.target.clone(), server.options.clone()));
+            logons.spawn(log_on(server.target.clone(), client::Options { source, ..server.options.clone() }));
         }
         let Some(logon) = logons.join_next().await else { break };
         match logon? {
