@@ -49,6 +49,10 @@ pub(crate) struct Options {
     /// Measure on XFS with inodes of 512 bytes, created for this run in a loop device in that directory
     #[arg(long)]
     xfs: bool,
+    /// Measure on ext4 with a journal, created for this run in a loop device in that directory. A virtual machine may
+    /// have one without, on which the kernel takes long to create files soon after others were deleted
+    #[arg(long, conflicts_with = "xfs")]
+    ext4: bool,
     /// Accounts u00001, u00002 and so on. With --hold: their number [default: 100]. Otherwise: the maximum number of
     /// users for the servers of logon or, if several numbers are given, exactly these numbers [default: 10000, quick
     /// 100]
@@ -79,6 +83,7 @@ impl Options {
             out: Some(crate::root().join("target/compare")),
             dir: None,
             xfs: false,
+            ext4: false,
             users: vec![20],
             backends: Backend::ALL.to_vec(),
             congestion_control: CUBIC.to_owned(),
@@ -90,7 +95,11 @@ impl Options {
     /// Returns the command that runs one experiment with these options.
     fn repeat(&self, experiment: &str) -> String {
         let quick = if self.quick { " --quick" } else { "" };
-        let xfs = if self.xfs { " --xfs" } else { "" };
+        let disk = match (self.xfs, self.ext4) {
+            (true, _) => " --xfs",
+            (_, true) => " --ext4",
+            _ => "",
+        };
         let network = match &*self.congestion_control {
             CUBIC => String::new(),
             other => format!(" --congestion-control {other}"),
@@ -98,7 +107,7 @@ impl Options {
         let users: Vec<String> = self.users.iter().map(u32::to_string).collect();
         let users = if users.is_empty() { String::new() } else { format!(" --users {}", users.join(",")) };
         let bench = if self.bench.is_empty() { String::new() } else { format!(" -- {}", self.bench.join(" ")) };
-        format!("cargo xtask compare {experiment}{quick}{xfs}{network}{users}{bench}")
+        format!("cargo xtask compare {experiment}{quick}{disk}{network}{users}{bench}")
     }
 
     /// Returns the initial number of accounts. The experiment that registers users has its own numbers.
@@ -159,7 +168,7 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
         own_network_with(&options.congestion_control)?;
     }
     // Declared before the servers, so that it is removed after they have ended.
-    let disk = if options.xfs { Some(xfs(&dir)?) } else { None };
+    let disk = own_disk(options, &dir)?;
     let dir = disk.as_ref().map_or(dir, Disk::point);
     if options.hold {
         hold::hold(&mut start(options, &dir)?)?;
@@ -186,14 +195,19 @@ fn own_network_with(congestion_control: &str) -> Result<()> {
     Ok(())
 }
 
-/// Creates the study's file system. It has inodes of 512 bytes, so that short ACLs are stored in them and longer ones
-/// are not.
-fn xfs(base: &Path) -> Result<Disk> {
-    let mut make = Command::new("mkfs.xfs");
-    make.args(["-q", "-i", "size=512"]);
-    let disk = Disk::with(base, make, "loop").context("--xfs: cannot create an XFS file system")?;
-    println!("XFS in a loop device on {}, mounted at {}", base.display(), disk.point().display());
-    Ok(disk)
+/// Creates the file system that the options ask for. XFS is the study's: it has inodes of 512 bytes, so that short ACLs
+/// are stored in them and longer ones are not.
+fn own_disk(options: &Options, base: &Path) -> Result<Option<Disk>> {
+    let (name, program, arguments): (_, _, &[&str]) = match (options.xfs, options.ext4) {
+        (true, _) => ("XFS", "mkfs.xfs", &["-q", "-i", "size=512"]),
+        (_, true) => ("ext4", "mkfs.ext4", &["-q", "-F", "-O", "has_journal"]),
+        _ => return Ok(None),
+    };
+    let mut make = Command::new(program);
+    make.args(arguments);
+    let disk = Disk::with(base, make, "loop").with_context(|| format!("cannot create a file system of type {name}"))?;
+    println!("{name} in a loop device on {}, mounted at {}", base.display(), disk.point().display());
+    Ok(Some(disk))
 }
 
 fn start(options: &Options, dir: &Path) -> Result<Pair> {
