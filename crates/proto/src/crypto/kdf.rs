@@ -21,6 +21,17 @@ impl Key {
         &self.bytes[..self.length]
     }
 
+    /// Copies a key; `None` if it does not have `length`.
+    pub(super) fn new(key: &[u8], length: KeyLength) -> Option<Key> {
+        let length = match length {
+            KeyLength::Bits128 => 16,
+            KeyLength::Bits256 => 32,
+        };
+        let mut bytes = [0; 32];
+        bytes[..length].copy_from_slice(Some(key).filter(|key| key.len() == length)?);
+        Some(Key { bytes, length })
+    }
+
     /// `Session.SessionKey` from the key of the authentication: its first 16 bytes, zero-padded ([MS-SMB2] 3.3.1.8).
     pub fn from_session_key(gss_key: &[u8]) -> Key {
         let mut bytes = [0; 32];

@@ -5,6 +5,7 @@
 //! frame first, and decides whether it may be encrypted at all.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use aes::{Aes128, Aes256};
 use aws_lc_rs::aead;
@@ -12,7 +13,7 @@ use ccm::aead::{AeadInPlace, KeyInit, generic_array::GenericArray};
 use ccm::consts::{U11, U16};
 
 use super::KeyRefused;
-use super::kdf::KeyLength;
+use super::kdf::{Key, KeyLength};
 use crate::smb2::negotiate::CipherId;
 use crate::smb2::transform::{TransformFlags, TransformHeader};
 
@@ -56,10 +57,15 @@ impl fmt::Display for NotOpened {
 
 impl std::error::Error for NotOpened {}
 
-/// A key that seals or opens the messages of one direction. Its key schedule is computed once.
+/// A key that seals or opens the messages of one direction. Its key schedule, of about 600 bytes, is computed once, when
+/// the first message is sealed or opened: most sessions seal none.
 ///
 /// Session keys differ by direction, so an object is used either for sealing or for opening.
-pub struct SealingKey(Schedule);
+pub struct SealingKey {
+    cipher: CipherId,
+    key: Key,
+    schedule: OnceLock<Schedule>,
+}
 
 enum Schedule {
     Gcm(Box<aead::LessSafeKey>),
@@ -67,24 +73,32 @@ enum Schedule {
     Ccm256(Box<ccm::Ccm<Aes256, U16, U11>>),
 }
 
+impl Schedule {
+    /// `None` if the cipher is unknown or needs a key of another length.
+    fn new(cipher: CipherId, key: &[u8]) -> Option<Schedule> {
+        let gcm = |algorithm| Some(Box::new(aead::LessSafeKey::new(aead::UnboundKey::new(algorithm, key).ok()?)));
+        match cipher {
+            CipherId::AES_128_GCM => gcm(&aead::AES_128_GCM).map(Schedule::Gcm),
+            CipherId::AES_256_GCM => gcm(&aead::AES_256_GCM).map(Schedule::Gcm),
+            CipherId::AES_128_CCM => Some(Schedule::Ccm128(Box::new(KeyInit::new_from_slice(key).ok()?))),
+            CipherId::AES_256_CCM => Some(Schedule::Ccm256(Box::new(KeyInit::new_from_slice(key).ok()?))),
+            _ => None,
+        }
+    }
+}
+
 impl SealingKey {
     /// Prepares `key`, of 16 or 32 bytes as the cipher requires.
     pub fn new(cipher: CipherId, key: &[u8]) -> Result<Self, KeyRefused> {
-        let gcm = |algorithm| {
-            let key = aead::UnboundKey::new(algorithm, key).map_err(|_| KeyRefused::Length)?;
-            Ok(Schedule::Gcm(Box::new(aead::LessSafeKey::new(key))))
-        };
-        Ok(SealingKey(match cipher {
-            CipherId::AES_128_GCM => gcm(&aead::AES_128_GCM)?,
-            CipherId::AES_256_GCM => gcm(&aead::AES_256_GCM)?,
-            CipherId::AES_128_CCM => {
-                Schedule::Ccm128(Box::new(KeyInit::new_from_slice(key).map_err(|_| KeyRefused::Length)?))
-            }
-            CipherId::AES_256_CCM => {
-                Schedule::Ccm256(Box::new(KeyInit::new_from_slice(key).map_err(|_| KeyRefused::Length)?))
-            }
-            _ => return Err(KeyRefused::Algorithm),
-        }))
+        let length = key_length(cipher).ok_or(KeyRefused::Algorithm)?;
+        let key = Key::new(key, length).ok_or(KeyRefused::Length)?;
+        Ok(SealingKey { cipher, key, schedule: OnceLock::new() })
+    }
+
+    fn schedule(&self) -> &Schedule {
+        self.schedule.get_or_init(|| {
+            Schedule::new(self.cipher, self.key.as_bytes()).expect("`new` has checked the cipher and the length")
+        })
     }
 
     /// Seals `frame`: [`TRANSFORM_HEADER`] bytes of space, which are overwritten, followed by the plaintext message.
@@ -113,7 +127,7 @@ impl SealingKey {
         header[42..44].copy_from_slice(&ENCRYPTED.to_le_bytes());
         header[44..52].copy_from_slice(&session_id.to_le_bytes());
         let aad = &header[20..52];
-        let signature: [u8; 16] = match &self.0 {
+        let signature: [u8; 16] = match self.schedule() {
             Schedule::Gcm(key) => {
                 let tag = key.seal_in_place_separate_tag(gcm_nonce(nonce), aead::Aad::from(aad), message);
                 let mut signature = [0; 16];
@@ -149,7 +163,7 @@ impl SealingKey {
         let mut nonce = [0; 16];
         nonce.copy_from_slice(&header[20..36]);
         let (aad, tag) = (&header[20..52], &header[4..20]);
-        let opened = match &self.0 {
+        let opened = match self.schedule() {
             Schedule::Gcm(key) => {
                 key.open_in_place_separate_tag(gcm_nonce(nonce), aead::Aad::from(aad), tag, message).is_ok()
             }
@@ -178,10 +192,10 @@ fn ccm_nonce(field: [u8; 16]) -> ccm::Nonce<U11> {
 
 impl fmt::Debug for SealingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Schedule::Gcm(_) => "SealingKey(AES-GCM)",
-            Schedule::Ccm128(_) => "SealingKey(AES-128-CCM)",
-            Schedule::Ccm256(_) => "SealingKey(AES-256-CCM)",
+        f.write_str(match self.cipher {
+            CipherId::AES_128_CCM => "SealingKey(AES-128-CCM)",
+            CipherId::AES_256_CCM => "SealingKey(AES-256-CCM)",
+            _ => "SealingKey(AES-GCM)",
         })
     }
 }

@@ -175,10 +175,7 @@ fn keys_of_256_bits_and_the_nonce_of_a_counter() {
 /// SP 800-38C have other nonce and tag sizes than SMB.)
 #[test]
 fn gcm_test_case_2() {
-    let SealingKey(Schedule::Gcm(key)) = SealingKey::new(CipherId::AES_128_GCM, &[0; 16]).expect("a key of 16 bytes")
-    else {
-        panic!("not a GCM key")
-    };
+    let Some(Schedule::Gcm(key)) = Schedule::new(CipherId::AES_128_GCM, &[0; 16]) else { panic!("not a GCM key") };
     let mut block = [0; 16];
     let tag = key.seal_in_place_separate_tag(gcm_nonce([0; 16]), aead::Aad::empty(), &mut block).expect("one block");
     assert_eq!(block[..], hex("0388dace60b6a392f328c2b971b2fe78"));
