@@ -225,8 +225,8 @@ fn on_overlay(fixture: &mut Fixture) -> Result<()> {
     on(fixture, "on-overlay", &place)
 }
 
-/// The pipes of the server's user have all pages that `fs.pipe-user-pages-soft` allows, so the data is copied. As soon as
-/// they are closed, it is sent without a copy again.
+/// The pipes of the server's user have all pages that `fs.pipe-user-pages-soft` allows, so the data is copied. As soon
+/// as they are closed, it is sent without a copy again.
 fn without_pipes(fixture: &mut Fixture) -> Result<()> {
     let [directory] = directories(fixture, ["content-without-pipes"])?;
     let server = start(fixture, "without-pipes", &directory)?;

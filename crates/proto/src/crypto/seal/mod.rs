@@ -57,8 +57,8 @@ impl fmt::Display for NotOpened {
 
 impl std::error::Error for NotOpened {}
 
-/// A key that seals or opens the messages of one direction. Its key schedule, of about 600 bytes, is computed once, when
-/// the first message is sealed or opened: most sessions seal none.
+/// A key that seals or opens the messages of one direction. Its key schedule, of about 600 bytes, is computed once,
+/// when the first message is sealed or opened: most sessions seal none.
 ///
 /// Session keys differ by direction, so an object is used either for sealing or for opening.
 pub struct SealingKey {
