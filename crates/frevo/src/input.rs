@@ -11,8 +11,10 @@ use server::per_processor::PerProcessor;
 /// Number of parked buffers, but at least [`PARKED_EACH`] for each processor.
 const PARKED: usize = 32;
 const PARKED_EACH: usize = 4;
-/// The size limit of one in bytes: a WRITE of 1 MiB with its headers, twice.
-const PARKED_BYTES: usize = 2 * 1024 * 1024 + 64 * 1024;
+/// The size of one that any request may take: a WRITE of 1 MiB with its headers, twice.
+const USUAL: usize = 2 * 1024 * 1024 + 64 * 1024;
+/// The bytes that are parked, divided among the processors.
+const PARKED_BYTES: usize = PARKED * USUAL;
 
 /// The parked buffers of all event loops.
 pub(crate) struct Inputs(PerProcessor<Mutex<Lot>>);
@@ -20,8 +22,9 @@ pub(crate) struct Inputs(PerProcessor<Mutex<Lot>>);
 /// Parked buffers, oldest first.
 struct Lot {
     buffers: Vec<Parked>,
-    /// How many are parked.
+    /// How many are parked, and how many bytes.
     most: usize,
+    most_bytes: usize,
     /// The smallest number of parked buffers since unused ones were last released.
     least: usize,
 }
@@ -29,7 +32,13 @@ struct Lot {
 impl Lot {
     /// Creates one of `count` lots.
     fn new(count: usize) -> Mutex<Lot> {
-        Mutex::new(Lot { buffers: Vec::new(), most: (PARKED / count).max(PARKED_EACH), least: 0 })
+        let most = (PARKED / count).max(PARKED_EACH);
+        Mutex::new(Lot {
+            buffers: Vec::new(),
+            most,
+            most_bytes: (PARKED_BYTES / count).max(PARKED_EACH * USUAL),
+            least: 0,
+        })
     }
 
     fn take(&mut self, index: usize) -> BytesMut {
@@ -62,9 +71,11 @@ impl Inputs {
     /// Returns an empty buffer with capacity for `space` bytes.
     pub(crate) fn take(&self, space: usize) -> BytesMut {
         let mut parked = self.0.own().lock();
-        // The most recently parked buffer may still be in the processor's cache.
-        if let Some(found) = parked.buffers.iter_mut().rposition(|it| it.size >= space && it.buffer.try_reclaim(space))
-        {
+        // The most recently parked buffer may still be in the processor's cache. One that is much larger than a request
+        // is not charged to its connection.
+        let fits = |it: &Parked| (space..=USUAL.max(space.saturating_mul(2))).contains(&it.size);
+        let found = parked.buffers.iter_mut().rposition(|it| fits(it) && it.buffer.try_reclaim(space));
+        if let Some(found) = found {
             return parked.take(found);
         }
         // The new buffer replaces a free one that is too small, so that there are never more buffers than were in use
@@ -79,12 +90,13 @@ impl Inputs {
     /// Parks a buffer whose connection is done with it. `size` is the capacity that it had when it was taken.
     pub(crate) fn park(&self, mut buffer: BytesMut, size: usize) {
         buffer.clear();
-        if size == 0 || size > PARKED_BYTES {
+        let mut parked = self.0.own().lock();
+        if size == 0 || size > parked.most_bytes {
             return;
         }
-        let mut parked = self.0.own().lock();
-        if parked.buffers.len() == parked.most {
-            parked.buffers.remove(0);
+        let mut bytes = size + parked.buffers.iter().map(|it| it.size).sum::<usize>();
+        while parked.buffers.len() == parked.most || bytes > parked.most_bytes {
+            bytes -= parked.buffers.remove(0).size;
         }
         parked.buffers.push(Parked { buffer, size });
     }
@@ -127,6 +139,21 @@ mod tests {
             inputs.park(BytesMut::new(), 10);
         }
         assert_eq!(inputs.0.own().lock().buffers.len(), PARKED);
+        let large = 4 * USUAL;
+        for _ in 0..PARKED {
+            inputs.park(BytesMut::new(), large);
+        }
+        assert_eq!(inputs.0.own().lock().buffers.len(), PARKED_BYTES / large);
+    }
+
+    #[test]
+    fn a_large_buffer_serves_large_requests_only() {
+        let inputs = with_one_processor();
+        let large = inputs.take(8 << 20);
+        let (memory, size) = (large.as_ptr(), large.capacity());
+        inputs.park(large, size);
+        assert_ne!(inputs.take(1000).as_ptr(), memory);
+        assert_eq!(inputs.take(6 << 20).as_ptr(), memory);
     }
 
     #[test]

@@ -13,8 +13,12 @@ use crate::per_processor::PerProcessor;
 /// How many buffers of each kind are kept, but at least [`KEPT_EACH`] for each processor.
 const KEPT: usize = 32;
 const KEPT_EACH: usize = 4;
-/// The size up to which a buffer is kept: a READ of 1 MiB.
-const KEPT_BYTES: usize = 1024 * 1024 + HEADERS;
+/// The bytes that are kept, divided among the processors: as much as [`KEPT`] READs of 1 MiB need.
+const KEPT_BYTES: usize = KEPT * USUAL;
+/// The size of a buffer for a READ of 1 MiB.
+const USUAL: usize = 1024 * 1024 + HEADERS;
+/// The size up to which a buffer is kept: a READ of 8 MiB, the default of `smb2 max read`.
+const HUGE: usize = 8 * 1024 * 1024 + HEADERS;
 /// Buffers of at least this length held data. They keep their length, so that data can be read over the old bytes.
 const LARGE: usize = 32 * 1024;
 /// Space for data is allocated in steps of this size, plus some for headers, so that a buffer also serves READs of
@@ -38,6 +42,8 @@ struct Kept {
     buffers: Vec<Vec<u8>>,
     /// How many are kept.
     most: usize,
+    /// How many bytes are kept, for large buffers.
+    most_bytes: usize,
     /// The lowest number of buffers since unused ones were last freed.
     least: usize,
 }
@@ -64,8 +70,16 @@ impl Kept {
         }
     }
 
-    /// Keeps a large buffer; if there are enough, it replaces the smallest one.
+    /// Keeps a large buffer; if there are enough, it replaces the smallest one. Those that were not needed for the
+    /// longest time are freed if they have too many bytes together.
     fn keep_largest(&mut self, buffer: Vec<u8>) {
+        let mut bytes = buffer.len() + self.buffers.iter().map(Vec::len).sum::<usize>();
+        while bytes > self.most_bytes && !self.buffers.is_empty() {
+            bytes -= self.take(0).len();
+        }
+        if bytes > self.most_bytes {
+            return;
+        }
         if self.buffers.len() < self.most {
             return self.buffers.push(buffer);
         }
@@ -87,7 +101,8 @@ impl Pool {
     /// Creates one of `count` pools.
     fn new(count: usize) -> Pool {
         let most = (KEPT / count).max(KEPT_EACH);
-        let kept = || Mutex::new(Kept { most, ..Kept::default() });
+        let most_bytes = (KEPT_BYTES / count).max(KEPT_EACH * USUAL);
+        let kept = || Mutex::new(Kept { most, most_bytes, ..Kept::default() });
         Pool { small: kept(), large: kept() }
     }
 }
@@ -144,7 +159,7 @@ impl Buffers {
     /// Returns a buffer to the pool.
     pub(crate) fn put(&self, mut buffer: Vec<u8>) {
         let space = buffer.capacity();
-        if buffer.len() >= LARGE && space <= KEPT_BYTES {
+        if buffer.len() >= LARGE && space <= HUGE {
             // Zeroes the part that was cut off; that is short as long as buffers are no larger than needed.
             buffer.resize(space, 0);
             return self.0.own().large.lock().keep_largest(buffer);
@@ -159,13 +174,19 @@ impl Buffers {
 
 /// Returns the size of a new buffer for `length` bytes.
 fn room_for(length: usize) -> usize {
-    if length > KEPT_BYTES { length } else { length.saturating_sub(HEADERS).next_multiple_of(STEP) + HEADERS }
+    let step = match length {
+        HUGE.. => return length,
+        USUAL.. => USUAL - HEADERS,
+        _ => STEP,
+    };
+    length.saturating_sub(HEADERS).next_multiple_of(step) + HEADERS
 }
 
 /// Takes the smallest buffer that has `length` bytes and is not much larger, because `put` zeroes the rest of it. Of
 /// equal ones it takes the last one returned, which may still be in the processor's cache.
 fn fitting(large: &mut Kept, length: usize) -> Option<Vec<u8>> {
-    let fits = |buffer: &Vec<u8>| (length..=room_for(length).max(2 * length)).contains(&buffer.len());
+    let most = room_for(length).max((2 * length).min(USUAL));
+    let fits = |buffer: &Vec<u8>| (length..=most).contains(&buffer.len());
     let all = large.buffers.iter().enumerate().rev().filter(|(_, buffer)| fits(buffer));
     let (index, _) = all.min_by_key(|(_, buffer)| buffer.len())?;
     Some(large.take(index))
@@ -219,17 +240,31 @@ mod tests {
     #[test]
     fn stored_data_is_bounded() {
         let buffers = with_processors(1);
-        buffers.put(vec![0; KEPT_BYTES + 1]);
+        buffers.put(vec![0; HUGE + 1]);
         assert_eq!(buffers.0.own().large.lock().buffers.len(), 0, "too large");
         (0..KEPT + 5).for_each(|_| buffers.put(vec![0; LARGE]));
         assert_eq!(buffers.0.own().large.lock().buffers.len(), KEPT);
-        buffers.put(vec![0; KEPT_BYTES]);
+        buffers.put(vec![0; USUAL]);
         assert_eq!(
             buffers.0.own().large.lock().buffers.iter().map(Vec::len).max(),
-            Some(KEPT_BYTES),
+            Some(USUAL),
             "instead of a smaller one"
         );
         assert_eq!(buffers.0.own().large.lock().buffers.len(), KEPT);
+        (0..KEPT).for_each(|_| buffers.put(vec![0; HUGE]));
+        assert_eq!(kept(&buffers), (KEPT_BYTES / HUGE, KEPT_BYTES / HUGE * HUGE), "the oldest are freed");
+    }
+
+    #[test]
+    fn the_longest_responses_use_the_same_memory() {
+        let buffers = with_processors(1);
+        let first = buffers.stretch(vec![1], 8 << 20);
+        let memory = first.as_ptr();
+        buffers.put(first);
+        let shorter = buffers.stretch(vec![1], 1 << 20);
+        assert_ne!(shorter.as_ptr(), memory, "it does not take so much");
+        let similar = buffers.stretch(vec![1], (7 << 20) + HEADERS + 1);
+        assert_eq!(similar.as_ptr(), memory);
     }
 
     #[test]
@@ -284,11 +319,11 @@ mod tests {
             let heads: Vec<_> = (0..KEPT).map(|_| buffers.take()).collect();
             for mut head in heads {
                 head.resize(100, 0);
-                buffers.put(buffers.cut(buffers.stretch(head, KEPT_BYTES), 100));
+                buffers.put(buffers.cut(buffers.stretch(head, USUAL), 100));
             }
         }
         let (count, space) = kept(&buffers);
-        assert!((count, space) <= (KEPT + 1, KEPT_BYTES + KEPT * 1024), "{count} buffers with {space} bytes");
+        assert!((count, space) <= (KEPT + 1, USUAL + KEPT * 1024), "{count} buffers with {space} bytes");
     }
 
     #[test]
