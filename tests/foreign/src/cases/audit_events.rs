@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -11,12 +12,14 @@ use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
 use crate::fixture::Fixture;
+use crate::mount::Mount;
 use crate::suite::Case;
 use test_environment::{ALICE, Disk, Server};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("audit.bytes", bytes).needs_root().frevo_only(),
     Case::new("audit.blocked", blocked).needs_root().frevo_only(),
+    Case::new("audit.blocked_sockets", blocked_sockets).needs_root().frevo_only(),
     Case::new("audit.full_disk", full_disk).needs_root().frevo_only(),
     Case::new("audit.fail2ban", fail2ban).needs_root().frevo_only(),
 ];
@@ -34,6 +37,22 @@ const TEMPLATE: &str = "[global]
 	full_audit:failure = all
 	frevo:audit file = @AUDIT@
 	frevo:audit overflow = @OVERFLOW@
+[plain]
+	path = @TREE@/watched
+	read only = no
+";
+
+/// A share whose events go to syslog or to the journal.
+const SOCKETS: &str = "[global]
+@TARGET@
+	netbios name = BED
+[watched]
+	path = @TREE@/watched
+	read only = no
+	vfs objects = full_audit
+	full_audit:success = all
+	full_audit:failure = all
+	frevo:audit journal = @JOURNAL@
 [plain]
 	path = @TREE@/watched
 	read only = no
@@ -145,6 +164,55 @@ fn blocked(fixture: &mut Fixture) -> Result<()> {
     ensure!(count("unlinkat") == 100 && count("pwrite_recv") == 100, "{} unlinkat", count("unlinkat"));
     ensure!(events.iter().all(|event| event["lost"].is_null()), "events were lost");
     println!("    {} events waited", events.len());
+    Ok(())
+}
+
+/// The socket of syslog or the journal that nothing reads delays no request, and gets all events later. Each is in a
+/// mount namespace that ends with its thread.
+fn blocked_sockets(fixture: &mut Fixture) -> Result<()> {
+    let fixture = &*fixture;
+    for (name, top, socket, journal) in
+        [("audit-syslog", "/dev", "/dev/log", "no"), ("audit-journal", "/run", "/run/systemd/journal/socket", "yes")]
+    {
+        let work = || on_blocked_socket(fixture, name, Path::new(top), Path::new(socket), journal);
+        let done = thread::scope(|scope| scope.spawn(work).join());
+        done.map_err(|_| anyhow!("the thread with the socket panicked"))?.context(name)?;
+    }
+    Ok(())
+}
+
+fn on_blocked_socket(fixture: &Fixture, name: &str, top: &Path, socket: &Path, journal: &str) -> Result<()> {
+    let parts = Disk::in_memory(&fixture.environment.dir().join("data"), 16 << 20)?;
+    for part in ["lower", "upper", "work"] {
+        fs::create_dir(parts.point().join(part))?;
+    }
+    let _below = Mount::bind(top, &parts.point().join("lower"))?;
+    let _above = Mount::overlay(&parts.point(), top)?;
+    fs::create_dir_all(socket.parent().context("a path with a directory")?)?;
+    // The host's own, if it has one. Only this namespace loses it.
+    let _ = fs::remove_file(socket);
+    let events = UnixDatagram::bind(socket)?;
+    events.set_read_timeout(Some(PATIENCE))?;
+    fixture.environment.make_dir(&format!("data/{name}/watched"), &ALICE, 0o755)?;
+    let template = SOCKETS.replace("@TREE@", &fixture.share(name).display().to_string());
+    let server = fixture.environment.start(name, &template.replace("@JOURNAL@", journal))?;
+    let local = fixture.local(name)?;
+    fs::write(local.join("file"), "content")?;
+    let commands = format!("lcd {}; {}", local.display(), "put file; get file copy; del file; ".repeat(100));
+    for share in ["watched", "plain"] {
+        fixture.smbclient().server(&server).share(share).run(&commands)?.fine()?;
+    }
+    let (mut removed, mut count, mut is_end, mut buffer) = (0, 0, false, [0; 65_536]);
+    while !is_end {
+        let length = events.recv(&mut buffer).with_context(|| format!("after {count} events"))?;
+        let text = String::from_utf8_lossy(&buffer[..length]);
+        count += 1;
+        removed += usize::from(text.contains("|unlinkat|ok|"));
+        is_end = text.contains("|disconnect|ok|");
+        ensure!(!text.contains("lost"), "{text}");
+    }
+    ensure!(removed == 100, "{removed} of 100 removed files have an event");
+    println!("    {count} events waited for {}", socket.display());
     Ok(())
 }
 
