@@ -13,7 +13,8 @@ use crate::per_processor::PerProcessor;
 /// How many buffers of each kind are kept, but at least [`KEPT_EACH`] for each processor.
 const KEPT: usize = 32;
 const KEPT_EACH: usize = 4;
-/// The bytes that are kept, divided among the processors: as much as [`KEPT`] READs of 1 MiB need.
+/// The bytes that are kept, as much as [`KEPT`] READs of 1 MiB need, divided among the processors. Each has at least
+/// [`HUGE`].
 const KEPT_BYTES: usize = KEPT * USUAL;
 /// The size of a buffer for a READ of 1 MiB.
 const USUAL: usize = 1024 * 1024 + HEADERS;
@@ -73,12 +74,12 @@ impl Kept {
     /// Keeps a large buffer; if there are enough, it replaces the smallest one. Those that were not needed for the
     /// longest time are freed if they have too many bytes together.
     fn keep_largest(&mut self, buffer: Vec<u8>) {
-        let mut bytes = buffer.len() + self.buffers.iter().map(Vec::len).sum::<usize>();
-        while bytes > self.most_bytes && !self.buffers.is_empty() {
-            bytes -= self.take(0).len();
-        }
-        if bytes > self.most_bytes {
+        if buffer.len() > self.most_bytes {
             return;
+        }
+        let mut bytes = buffer.len() + self.buffers.iter().map(Vec::len).sum::<usize>();
+        while bytes > self.most_bytes {
+            bytes -= self.take(0).len();
         }
         if self.buffers.len() < self.most {
             return self.buffers.push(buffer);
@@ -101,7 +102,7 @@ impl Pool {
     /// Creates one of `count` pools.
     fn new(count: usize) -> Pool {
         let most = (KEPT / count).max(KEPT_EACH);
-        let most_bytes = (KEPT_BYTES / count).max(KEPT_EACH * USUAL);
+        let most_bytes = (KEPT_BYTES / count).max(HUGE);
         let kept = || Mutex::new(Kept { most, most_bytes, ..Kept::default() });
         Pool { small: kept(), large: kept() }
     }
@@ -265,6 +266,12 @@ mod tests {
         assert_ne!(shorter.as_ptr(), memory, "it does not take so much");
         let similar = buffers.stretch(vec![1], (7 << 20) + HEADERS + 1);
         assert_eq!(similar.as_ptr(), memory);
+        let many = with_processors(64);
+        many.put(similar);
+        many.put(vec![0; USUAL]);
+        assert_eq!(kept(&many), (1, USUAL), "the older one is freed");
+        many.put(vec![0; HUGE]);
+        assert_eq!(kept(&many), (1, HUGE), "each processor may have one");
     }
 
     #[test]
