@@ -12,7 +12,7 @@ pub(super) const TEMPLATE: &str = include_str!("../../compare/smb.conf");
 /// The name of each server in its environment.
 const SERVER: &str = "server";
 /// The shares of both servers.
-pub(super) const SHARES: [&str; 4] = ["plain", "acl", "mac", "mac_streams"];
+pub(super) const SHARES: [&str; 5] = ["plain", "acl", "mac", "mac_streams", "audited"];
 
 /// A server and its environment.
 pub(super) struct Side {
