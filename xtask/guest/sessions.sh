@@ -1,10 +1,11 @@
 #!/bin/sh
-# 5,000 and 20,000 idle sessions of one user, each on a connection of its own, from two addresses, because one address may
-# have 16,384. Not every machine allows as many descriptors, so they are held in the guest.
+# 5,000 and 20,000 idle sessions of one user, each on a connection of its own, from two addresses, because one address
+# may have 16,384. Not every machine allows as many descriptors, so they are held in the guest.
 # shellcheck source=xtask/guest/library.sh
 . "$(dirname "$0")/library.sh"
 
 bench=$(dirname "$FREVO")/frevo-bench
+test -x "$bench" || { echo "$bench is missing; build it with cargo build --release -p bench" && exit 1; }
 
 # held COUNT: a server that was started for it holds this many sessions, and all of them answer.
 held() {

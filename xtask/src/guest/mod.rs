@@ -80,12 +80,12 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Returns the program of Frevo, which is built unless `FREVO` names one.
+/// Returns the program of Frevo. It and `frevo-bench` beside it are built unless `FREVO` names one.
 fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("FREVO") {
         return fs::canonicalize(&path).with_context(|| format!("FREVO={}", path.display()));
     }
-    let built = crate::steps::cargo(&["build", "--quiet", "--release", "-p", "frevo"]).status();
+    let built = crate::steps::cargo(&["build", "--quiet", "--release", "-p", "frevo", "-p", "bench"]).status();
     ensure!(built.context("cannot start cargo")?.success(), "frevo does not build");
     Ok(crate::root().join("target/release/frevo"))
 }

@@ -86,14 +86,8 @@ pub async fn run(bench: &Bench, options: &Options) -> Result<Experiment> {
             };
             turn.measure_as(index, growth).await?;
         }
-        let number = held.len();
-        let answer = answer_together(&mut held).await?;
-        let longest = Answers { sessions: number, longest: answer };
-        answers
-            .borrow_mut()
-            .entry(server.name.clone())
-            .and_modify(|it: &mut Answers| it.add(longest))
-            .or_insert(longest);
+        let answered = Answers { sessions: held.len(), longest: answer_together(&mut held).await? };
+        answers.borrow_mut().entry(server.name.clone()).or_insert(answered).add(answered);
         still_work(held, turn.seed).await
     };
     let passes = bench.method.pick(3, 1);

@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("audit.fail2ban", fail2ban).needs_root().frevo_only(),
 ];
 
-/// `@TREE@` is the directory of the shares, and `@AUDIT@` the destination.
+/// `@TREE@` is the directory of the shares, and `@DESTINATION@` the parameters of the destination.
 const TEMPLATE: &str = "[global]
 @TARGET@
 	netbios name = BED
@@ -35,24 +35,7 @@ const TEMPLATE: &str = "[global]
 	vfs objects = full_audit
 	full_audit:success = all
 	full_audit:failure = all
-	frevo:audit file = @AUDIT@
-	frevo:audit overflow = @OVERFLOW@
-[plain]
-	path = @TREE@/watched
-	read only = no
-";
-
-/// A share whose events go to syslog or to the journal.
-const SOCKETS: &str = "[global]
-@TARGET@
-	netbios name = BED
-[watched]
-	path = @TREE@/watched
-	read only = no
-	vfs objects = full_audit
-	full_audit:success = all
-	full_audit:failure = all
-	frevo:audit journal = @JOURNAL@
+	@DESTINATION@
 [plain]
 	path = @TREE@/watched
 	read only = no
@@ -62,10 +45,14 @@ const SOCKETS: &str = "[global]
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(fixture: &Fixture, name: &str, audit: &Path, overflow: &str) -> Result<Server> {
+    let file = format!("frevo:audit file = {}\n\tfrevo:audit overflow = {overflow}", audit.display());
+    start_with(fixture, name, &file)
+}
+
+fn start_with(fixture: &Fixture, name: &str, destination: &str) -> Result<Server> {
     fixture.environment.make_dir(&format!("data/{name}/watched"), &ALICE, 0o755)?;
     let tree = fixture.share(name).display().to_string();
-    let template = TEMPLATE.replace("@TREE@", &tree).replace("@OVERFLOW@", overflow);
-    fixture.environment.start(name, &template.replace("@AUDIT@", &audit.display().to_string()))
+    fixture.environment.start(name, &TEMPLATE.replace("@TREE@", &tree).replace("@DESTINATION@", destination))
 }
 
 /// Returns the complete lines of a JSON file.
@@ -193,9 +180,7 @@ fn on_blocked_socket(fixture: &Fixture, name: &str, top: &Path, socket: &Path, j
     let _ = fs::remove_file(socket);
     let events = UnixDatagram::bind(socket)?;
     events.set_read_timeout(Some(PATIENCE))?;
-    fixture.environment.make_dir(&format!("data/{name}/watched"), &ALICE, 0o755)?;
-    let template = SOCKETS.replace("@TREE@", &fixture.share(name).display().to_string());
-    let server = fixture.environment.start(name, &template.replace("@JOURNAL@", journal))?;
+    let server = start_with(fixture, name, &format!("frevo:audit journal = {journal}"))?;
     let local = fixture.local(name)?;
     fs::write(local.join("file"), "content")?;
     let commands = format!("lcd {}; {}", local.display(), "put file; get file copy; del file; ".repeat(100));
