@@ -71,8 +71,8 @@ impl Inputs {
     /// Returns an empty buffer with capacity for `space` bytes.
     pub(crate) fn take(&self, space: usize) -> BytesMut {
         let mut parked = self.0.own().lock();
-        // The most recently parked buffer may still be in the processor's cache. A request does not take one that is much
-        // larger, because its connection is charged for all of it.
+        // The most recently parked buffer may still be in the processor's cache. A request does not take one that is
+        // much larger, because its connection is charged for all of it.
         let fits = |it: &Parked| (space..=USUAL.max(space.saturating_mul(2))).contains(&it.size);
         let found = parked.buffers.iter_mut().rposition(|it| fits(it) && it.buffer.try_reclaim(space));
         if let Some(found) = found {
