@@ -40,7 +40,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("content.xfs", on_xfs).needs_root(),
     Case::new("content.fuse", on_fuse).needs_root(),
     Case::new("content.overlay", on_overlay).needs_root(),
-    Case::new("content.without_pipes", without_pipes).needs_root().frevo_only(),
+    Case::new("content.without_pipes", without_pipes).needs_root().frevo_only().alone(),
 ];
 
 const TEMPLATE: &str = "[global]\n@TARGET@\n[files]\n\tpath = @PATH@\n\tread only = no\n";
