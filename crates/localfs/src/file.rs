@@ -27,9 +27,9 @@ use crate::{errno, identity, sys, written};
 const PART: usize = 256 * 1024;
 /// Maximum file size.
 const MAX_SIZE: u64 = i64::MAX as u64;
-/// The largest write done on the calling thread if the kernel cannot report whether it would wait. Filling new pages
-/// takes about as long per 32 KiB as handing the work to another thread.
-const INLINE_WRITE: usize = 1024 * 1024;
+/// The largest write done on the calling thread if the kernel cannot report whether it would wait: the largest that a
+/// client may send. It takes some milliseconds. Another thread would have to fetch the data from this processor's cache.
+const INLINE_WRITE: usize = 8 << 20;
 /// Content of at least this length is read into a pipe, if it can be sent as it is. Below, the additional system calls
 /// cost more than the copies.
 const PIPED_READ: usize = 64 * 1024;
@@ -38,8 +38,9 @@ const WORTHWHILE: u64 = 1 << 20;
 /// For how many whole seconds a file must be unchanged to be read into a pipe ([`crate::pipes`]), unless it is known to
 /// be at rest ([`written`]).
 const SETTLED: i64 = 2;
-/// The largest read done on the calling thread. A longer one takes as long as many requests of other clients.
-const INLINE_READ: usize = 1024 * 1024;
+/// The largest read done on the calling thread: the largest that a client may ask for. From the page cache it takes
+/// about a millisecond.
+const INLINE_READ: usize = 8 << 20;
 /// Freeing more bytes than this is left to a worker.
 pub(crate) const LARGE: u64 = 64 << 20;
 /// Maximum number of ranges in one answer.

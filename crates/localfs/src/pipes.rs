@@ -20,8 +20,6 @@ use server::vfs::Pipe;
 const CAPACITY: usize = 1 << 20;
 /// Maximum number of pipes. Each takes two descriptors and refers to at most [`CAPACITY`] bytes of the page cache.
 const MAX_PIPES: usize = 64;
-/// Maximum number of pipes in use for one user.
-const MAX_PIPES_OF_USER: usize = MAX_PIPES / 4;
 /// Maximum number of idle pipes. Creating one takes much less than sending what it carries.
 const MAX_IDLE: usize = 4;
 /// No pipe is created for this long after the system has refused one.
@@ -49,9 +47,11 @@ struct Pool {
 static POOL: Mutex<Option<Pool>> = Mutex::new(None);
 
 impl Pool {
-    /// Returns an empty pipe for the user `uid`; `None` if there are too many.
+    /// Returns an empty pipe for the user `uid`; `None` if there are too many. A user may have as many as are left for
+    /// others.
     fn take(&mut self, uid: u32) -> Option<Ends> {
-        if self.used.get(&uid).is_some_and(|&used| used >= MAX_PIPES_OF_USER) {
+        let used = self.used.get(&uid).copied().unwrap_or(0);
+        if used >= MAX_PIPES.saturating_sub(self.used.values().sum()) {
             return None;
         }
         let ends = match self.idle.pop() {

@@ -301,7 +301,7 @@ impl Default for Limits {
             frame: 8 * 1024 * 1024 + 128 * 1024,
             frame_before_logon: 128 * 1024,
             response_frame: 8 * 1024 * 1024 + 512 * 1024,
-            backlog: 16 << 20,
+            backlog: 4 << 20,
             backlog_before_logon: 64 * 1024,
             echoes_before_logon: 16,
             pipe_bytes: 64 << 20,
