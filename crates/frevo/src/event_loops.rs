@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
-use server::per_processor::number_thread;
+use server::per_processor::{self, number_thread};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
 
@@ -85,7 +85,7 @@ fn advise(loads: &[Load]) -> Option<(usize, usize)> {
 impl EventLoops {
     /// Starts one thread per processor.
     pub(crate) fn start() -> Result<EventLoops> {
-        EventLoops::with_threads(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+        EventLoops::with_threads(per_processor::count())
     }
 
     pub(crate) fn with_threads(count: usize) -> Result<EventLoops> {

@@ -13,8 +13,6 @@ const PARKED: usize = 32;
 const PARKED_EACH: usize = 4;
 /// The size of one that any request may take: a WRITE of 1 MiB with its headers, twice.
 const USUAL: usize = 2 * 1024 * 1024 + 64 * 1024;
-/// The bytes that are parked, divided among the processors.
-const PARKED_BYTES: usize = PARKED * USUAL;
 
 /// The parked buffers of all event loops.
 pub(crate) struct Inputs(PerProcessor<Mutex<Lot>>);
@@ -30,15 +28,10 @@ struct Lot {
 }
 
 impl Lot {
-    /// Creates one of `count` lots.
-    fn new(count: usize) -> Mutex<Lot> {
+    /// Creates one of `count` lots, which have `bytes` bytes together.
+    fn new(count: usize, bytes: usize) -> Mutex<Lot> {
         let most = (PARKED / count).max(PARKED_EACH);
-        Mutex::new(Lot {
-            buffers: Vec::new(),
-            most,
-            most_bytes: (PARKED_BYTES / count).max(PARKED_EACH * USUAL),
-            least: 0,
-        })
+        Mutex::new(Lot { buffers: Vec::new(), most, most_bytes: bytes / count, least: 0 })
     }
 
     fn take(&mut self, index: usize) -> BytesMut {
@@ -61,13 +54,12 @@ struct Parked {
     size: usize,
 }
 
-impl Default for Inputs {
-    fn default() -> Inputs {
-        Inputs(PerProcessor::new(Lot::new))
-    }
-}
-
 impl Inputs {
+    /// Creates buffers, of which at most `bytes` bytes are parked.
+    pub(crate) fn new(bytes: usize) -> Inputs {
+        Inputs(PerProcessor::new(|count| Lot::new(count, bytes)))
+    }
+
     /// Returns an empty buffer with capacity for `space` bytes.
     pub(crate) fn take(&self, space: usize) -> BytesMut {
         let mut parked = self.0.own().lock();
@@ -111,8 +103,10 @@ impl Inputs {
 mod tests {
     use super::*;
 
+    const PARKED_BYTES: usize = PARKED * USUAL;
+
     fn with_one_processor() -> Inputs {
-        Inputs(PerProcessor::with_count(1, Lot::new))
+        Inputs(PerProcessor::with_count(1, |count| Lot::new(count, PARKED_BYTES)))
     }
 
     #[test]

@@ -28,7 +28,8 @@ const PART: usize = 256 * 1024;
 /// Maximum file size.
 const MAX_SIZE: u64 = i64::MAX as u64;
 /// The largest write done on the calling thread if the kernel cannot report whether it would wait: the largest that a
-/// client may send. It takes some milliseconds. Another thread would have to fetch the data from this processor's cache.
+/// client may send. It takes some milliseconds. Another thread would have to fetch the data from this processor's
+/// cache.
 const INLINE_WRITE: usize = 8 << 20;
 /// Content of at least this length is read into a pipe, if it can be sent as it is. Below, the additional system calls
 /// cost more than the copies.

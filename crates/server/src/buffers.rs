@@ -13,9 +13,6 @@ use crate::per_processor::PerProcessor;
 /// How many buffers of each kind are kept, but at least [`KEPT_EACH`] for each processor.
 const KEPT: usize = 32;
 const KEPT_EACH: usize = 4;
-/// The bytes that are kept, as much as [`KEPT`] READs of 1 MiB need, divided among the processors. Each has at least
-/// [`HUGE`].
-const KEPT_BYTES: usize = KEPT * USUAL;
 /// The size of a buffer for a READ of 1 MiB.
 const USUAL: usize = 1024 * 1024 + HEADERS;
 /// The size up to which a buffer is kept: a READ of 8 MiB, the default of `smb2 max read`.
@@ -92,23 +89,22 @@ impl Kept {
     }
 }
 
-impl Default for Buffers {
-    fn default() -> Buffers {
-        Buffers(PerProcessor::new(Pool::new))
-    }
-}
-
 impl Pool {
-    /// Creates one of `count` pools.
-    fn new(count: usize) -> Pool {
+    /// Creates one of `count` pools, which keep large buffers of `bytes` bytes together.
+    fn new(count: usize, bytes: usize) -> Pool {
         let most = (KEPT / count).max(KEPT_EACH);
-        let most_bytes = (KEPT_BYTES / count).max(HUGE);
+        let most_bytes = bytes / count;
         let kept = || Mutex::new(Kept { most, most_bytes, ..Kept::default() });
         Pool { small: kept(), large: kept() }
     }
 }
 
 impl Buffers {
+    /// Creates buffers. Free ones of at most `bytes` bytes are kept, and some small ones for each processor.
+    pub(crate) fn new(bytes: usize) -> Buffers {
+        Buffers(PerProcessor::new(|count| Pool::new(count, bytes)))
+    }
+
     /// Returns an empty buffer, possibly with the capacity of an earlier frame.
     pub(crate) fn take(&self) -> Vec<u8> {
         let mut small = self.0.own().small.lock();
@@ -197,8 +193,10 @@ fn fitting(large: &mut Kept, length: usize) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    const KEPT_BYTES: usize = KEPT * USUAL;
+
     fn with_processors(count: usize) -> Buffers {
-        Buffers(PerProcessor::with_count(count, Pool::new))
+        Buffers(PerProcessor::with_count(count, |count| Pool::new(count, KEPT_BYTES)))
     }
 
     /// The number of kept buffers, and their total capacity.
@@ -266,12 +264,12 @@ mod tests {
         assert_ne!(shorter.as_ptr(), memory, "it does not take so much");
         let similar = buffers.stretch(vec![1], (7 << 20) + HEADERS + 1);
         assert_eq!(similar.as_ptr(), memory);
-        let many = with_processors(64);
+        let many = with_processors(4);
         many.put(similar);
         many.put(vec![0; USUAL]);
         assert_eq!(kept(&many), (1, USUAL), "the older one is freed");
         many.put(vec![0; HUGE]);
-        assert_eq!(kept(&many), (1, HUGE), "each processor may have one");
+        assert_eq!(kept(&many), (1, HUGE), "a processor keeps no more than its part");
     }
 
     #[test]

@@ -5,6 +5,11 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
+/// Returns the number of processors that this process may use.
+pub fn count() -> usize {
+    available_parallelism().map_or(1, NonZero::get)
+}
+
 /// As many values as there are processors. A thread always uses the same one; several threads may use one.
 pub struct PerProcessor<T>(Box<[Lines<T>]>);
 
@@ -23,7 +28,7 @@ pub fn number_thread(number: usize) {
 impl<T> PerProcessor<T> {
     /// Creates the values. `new` gets their number.
     pub fn new(new: impl Fn(usize) -> T) -> PerProcessor<T> {
-        PerProcessor::with_count(available_parallelism().map_or(1, NonZero::get), new)
+        PerProcessor::with_count(count(), new)
     }
 
     /// Creates this number of values.

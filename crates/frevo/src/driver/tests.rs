@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use client::{Client, Credentials, Open, Options};
 use server::environment::Environment;
+use server::policy::Limits;
 use server::state::Server;
 use server::state::connection::Peer;
 use server::testing::{PASSWORD, TestServer};
@@ -18,6 +19,10 @@ use crate::event_loops::EventLoops;
 
 /// Connections of these tests run on the test's own runtime and move to one of these loops.
 static LOOPS: LazyLock<EventLoops> = LazyLock::new(|| EventLoops::with_threads(2).expect("threads"));
+
+fn inputs() -> Arc<Inputs> {
+    Arc::new(Inputs::new(Limits::default().kept_buffers()))
+}
 
 /// The real clock and random numbers, and a clock that panics once when armed.
 struct Trap {
@@ -62,7 +67,7 @@ async fn log_on_over(
         let (stream, remote) = listener.accept().await.expect("a connection");
         prepare(&stream).expect("an open socket");
         let connection = Connection::new(&server, Peer { remote, local: address });
-        drive(stream, connection, Arc::default(), LOOPS.place([127, 0, 0, 1].into()), None, stopping).await;
+        drive(stream, connection, inputs(), LOOPS.place([127, 0, 0, 1].into()), None, stopping).await;
     });
     (Client::connect(address, "host", "share", &options).await.expect("a session"), driver)
 }
@@ -192,6 +197,6 @@ async fn the_task_of_a_connection_is_small() {
     let _client = TcpStream::connect(address).await.expect("a connection");
     let (stream, remote) = listener.accept().await.expect("a connection");
     let connection = Connection::new(&server, Peer { remote, local: address });
-    let task = drive(stream, connection, Arc::default(), LOOPS.place([127, 0, 0, 1].into()), None, stopping);
+    let task = drive(stream, connection, inputs(), LOOPS.place([127, 0, 0, 1].into()), None, stopping);
     assert!(size_of_val(&task) <= 2_560, "{} bytes", size_of_val(&task));
 }

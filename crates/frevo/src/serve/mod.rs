@@ -333,7 +333,7 @@ async fn serve(mut plan: Plan, loaded: Loaded, sandbox: Sandbox, helpers: Helper
     let admin = Listener::bind(state.clone())?;
     let metrics = MetricsServer::start(&server, &health, metrics_socket(state), metrics_ports);
     let mut admin = tokio::spawn(admin.serve(control.clone()));
-    let inputs = Arc::<Inputs>::default();
+    let inputs = Arc::new(Inputs::new(server.policy().limits.kept_buffers()));
     let loops = EventLoops::start()?;
     let mut accepting = tokio::spawn(listen::accept(
         sockets,

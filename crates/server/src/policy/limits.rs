@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::accounting::{Bounds, Resource};
+use crate::per_processor;
 
 /// Maximum bytes kept of a logon's first token. A mechanism list has about 60, an NTLM NEGOTIATE about 40.
 pub(crate) const LOGON_TOKEN_BYTES: usize = 1024;
@@ -323,8 +324,10 @@ impl Default for Limits {
     }
 }
 
-/// Memory in bytes that the program needs without clients: itself, its threads, and reusable buffers.
-const PROGRAM: usize = 96 << 20;
+/// Memory in bytes that the program needs without clients: itself and its threads.
+const PROGRAM: usize = 32 << 20;
+/// The most bytes of free buffers of one kind that a processor keeps: three for the largest requests.
+const KEPT_BY_PROCESSOR: usize = 32 << 20;
 
 /// Limits of byte-range locks and waiting requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -347,10 +350,16 @@ impl Limits {
         self.memory / 8
     }
 
+    /// Returns the memory in bytes of free buffers that are kept for the next responses. As much is kept for requests.
+    pub fn kept_buffers(&self) -> usize {
+        (self.memory / 32).min(per_processor::count().saturating_mul(KEPT_BY_PROCESSOR))
+    }
+
     /// Returns the bounds of the resources used by all clients together.
     pub fn bounds(&self) -> Bounds {
         // If the limit is small, at most half of it is reserved for the program.
-        let own = (PROGRAM + self.descriptor_bytes + self.index_bytes()).min(self.memory / 2);
+        let own = PROGRAM + 2 * self.kept_buffers() + self.descriptor_bytes + self.index_bytes();
+        let own = own.min(self.memory / 2);
         Bounds::of_memory(self.memory - own)
             .with(Resource::Connections, self.connections)
             .with(Resource::Sessions, self.sessions)

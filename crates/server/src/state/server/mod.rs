@@ -123,12 +123,12 @@ impl Server {
         Arc::new(Server {
             descriptors,
             accounting: Accounting::new(&policy.limits.bounds()),
+            buffers: Buffers::new(policy.limits.kept_buffers()),
             policy: ArcSwap::from_pointee(policy),
             domain,
             restrictions,
             volumes,
             guid,
-            buffers: Buffers::default(),
             interfaces,
             tickets,
             store,
