@@ -185,48 +185,51 @@ pub(super) fn opened(
     descriptor: Option<&SecurityDescriptor>,
 ) {
     let Some(trail) = &disk.audit else { return };
-    let path = path_of(trail, disk, file);
-    let base = trail.path(&disk.shown(&file.name.path.lock().clone()), None);
+    let path = || path_of(trail, disk, file);
+    let base = || trail.path(&disk.shown(&file.name.path.lock().clone()), None);
     let directory = file.kind == Kind::Directory;
     let changed = action != CreateAction::OPENED;
     if directory && action == CreateAction::CREATED {
-        trail.done(Operation::MKDIRAT, || vec![path.clone()]);
+        trail.done(Operation::MKDIRAT, || vec![path()]);
     }
     let writes = !directory && (changed || granted.intersects(WRITING));
-    trail.done(Operation::OPENAT, || vec![mode(writes), base.clone()]);
+    trail.done(Operation::OPENAT, || vec![mode(writes), base()]);
     if changed && action != CreateAction::CREATED {
-        trail.done(Operation::FTRUNCATE, || vec![path.clone()]);
+        trail.done(Operation::FTRUNCATE, || vec![path()]);
     }
     if changed && disk.share.attributes.store_dos_attributes {
-        trail.done(Operation::FSET_DOS_ATTRIBUTES, || vec![base.clone()]);
+        trail.done(Operation::FSET_DOS_ATTRIBUTES, || vec![base()]);
     }
     if action == CreateAction::CREATED
         && let Some(descriptor) = descriptor
     {
-        trail.done(Operation::FSET_NT_ACL, || with_descriptor(trail, &base, Some(descriptor)));
+        trail.done(Operation::FSET_NT_ACL, || with_descriptor(trail, &base(), Some(descriptor)));
     }
-    trail.done(Operation::CREATE_FILE, || create_file(asked, path));
+    trail.done(Operation::CREATE_FILE, || create_file(asked, path()));
 }
 
 /// Records a CREATE that has failed. `posix`: it has the create context of the POSIX extensions, with which a name has
 /// no stream.
 pub(super) fn not_opened(disk: &Disk, asked: &CreateRequest<'_>, posix: bool, error: &Error) {
     let Some(trail) = &disk.audit else { return };
+    if !trail.records(&[Operation::MKDIRAT, Operation::OPENAT, Operation::CREATE_FILE]) {
+        return;
+    }
     let Some(name) = parsed(disk, posix, asked.name) else { return };
     let stream = match &name.stream {
         Stream::Alternate(stream) => Some(stream.as_str()),
         _ => None,
     };
     let path = name.path;
-    let base = trail.path(&path, None);
+    let base = || trail.path(&path, None);
     let creates = !matches!(asked.create_disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE);
     let directory = asked.create_options.contains(CreateOptions::DIRECTORY_FILE);
     let is_missing = matches!(error.status, Status::OBJECT_NAME_NOT_FOUND | Status::OBJECT_PATH_NOT_FOUND);
     if error.status == Status::ACCESS_DENIED && creates && directory {
-        trail.ended(Operation::MKDIRAT, error.status, || vec![base]);
+        trail.ended(Operation::MKDIRAT, error.status, || vec![base()]);
     } else if is_missing || error.status == Status::ACCESS_DENIED {
         let writes = !directory && asked.desired_access & WRITING.0 != 0;
-        trail.ended(Operation::OPENAT, error.status, || vec![mode(writes), base]);
+        trail.ended(Operation::OPENAT, error.status, || vec![mode(writes), base()]);
     }
     trail.ended(Operation::CREATE_FILE, error.status, || create_file(asked, trail.path(&path, stream)));
 }
