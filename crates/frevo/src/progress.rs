@@ -19,8 +19,8 @@ pub(crate) struct Progress {
     sending: bool,
     /// The number of bytes sent, and how many checks in a row found it unchanged.
     sent: (u64, u32),
-    /// When the incomplete request began to arrive.
-    receiving: Option<Instant>,
+    /// The number of the incomplete request, and when it began to arrive.
+    receiving: Option<(u64, Instant)>,
 }
 
 impl Progress {
@@ -29,16 +29,14 @@ impl Progress {
         Progress { stall_time, slowest_request, timer: None, sending: false, sent: (0, 0), receiving: None }
     }
 
-    /// Reports whether a response has been sent in part (`sending`), and whether a request has arrived in part
-    /// (`receiving`).
-    pub(crate) fn expect(&mut self, sending: bool, receiving: bool) {
+    /// Reports whether a response has been sent in part (`sending`), and the number of the request that has arrived in
+    /// part, if any (`receiving`).
+    pub(crate) fn expect(&mut self, sending: bool, receiving: Option<u64>) {
         self.sending = sending;
-        if !receiving {
-            self.receiving = None;
-        } else if self.receiving.is_none() {
-            self.receiving = Some(Instant::now());
+        if receiving != self.receiving.map(|(number, _)| number) {
+            self.receiving = receiving.map(|number| (number, Instant::now()));
         }
-        if self.timer.is_none() && (sending || receiving) {
+        if self.timer.is_none() && (sending || receiving.is_some()) {
             self.timer = Some(Box::pin(tokio::time::sleep(self.stall_time / LOOKS)));
         }
     }
@@ -62,7 +60,7 @@ impl Progress {
         }
         let allowed = self.stall_time + Duration::from_secs((received / self.slowest_request) as u64);
         match self.receiving {
-            Some(since) if since.elapsed() > allowed => Some(Disconnect("the client does not complete its request")),
+            Some((_, since)) if since.elapsed() > allowed => Some(Disconnect("the client does not complete its request")),
             _ => None,
         }
     }
@@ -84,11 +82,11 @@ mod tests {
     async fn a_client_that_reads_nothing_for_a_minute_is_too_slow() {
         let mut progress = progress();
         for sent in [10, 10, 10, 20, 20, 20, 20] {
-            progress.expect(true, false);
+            progress.expect(true, None);
             look(&mut progress).await;
             assert_eq!(progress.judge(sent, 0), None, "{sent}");
         }
-        progress.expect(true, false);
+        progress.expect(true, None);
         look(&mut progress).await;
         assert!(progress.judge(20, 0).is_some());
     }
@@ -98,7 +96,7 @@ mod tests {
         for (received, seconds) in [(1, 75), (100_000, 165)] {
             let (mut progress, began) = (progress(), Instant::now());
             let ended = loop {
-                progress.expect(false, true);
+                progress.expect(false, Some(1));
                 look(&mut progress).await;
                 if progress.judge(0, received).is_some() {
                     break began.elapsed();
@@ -107,18 +105,17 @@ mod tests {
             assert_eq!(ended.as_secs(), seconds, "{received} bytes");
         }
         let mut progress = progress();
-        for _ in 0..100 {
-            progress.expect(false, true);
+        for request in 0..100 {
+            progress.expect(false, Some(request));
             look(&mut progress).await;
             assert_eq!(progress.judge(0, 10), None, "each is a separate request");
-            progress.expect(false, false);
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_has_no_timer() {
         let mut progress = progress();
-        progress.expect(false, false);
+        progress.expect(false, None);
         assert!(progress.timer.is_none());
         assert!(tokio::time::timeout(Duration::from_secs(600), progress.time_is_up()).await.is_err());
     }

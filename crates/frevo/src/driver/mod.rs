@@ -75,6 +75,7 @@ pub(crate) async fn drive(
         starved: false,
         unsent: None,
         sent: 0,
+        frames: 0,
         running: FuturesUnordered::new(),
         held: Cost::default(),
     });
@@ -202,6 +203,8 @@ struct Driver {
     unsent: Option<(Frame, usize)>,
     /// Number of frame bytes that the socket has accepted.
     sent: u64,
+    /// Number of frames that have arrived.
+    frames: u64,
     running: FuturesUnordered<Running>,
     /// The total cost of `running`.
     held: Cost,
@@ -257,7 +260,7 @@ impl Driver {
                 self.execute_all().await?;
                 continue;
             }
-            progress.expect(self.unsent.is_some(), !self.input.is_empty());
+            progress.expect(self.unsent.is_some(), (!self.input.is_empty()).then_some(self.frames));
             tokio::select! {
                 ready = self.stream.readable(), if may_read => {
                     ready?;
@@ -506,6 +509,7 @@ impl Driver {
             if self.input.len() < 4 + length {
                 return Ok(None);
             }
+            self.frames += 1;
             self.input.advance(4);
             let frame = if length <= SMALL {
                 let small = BytesMut::from(&self.input[..length]);
