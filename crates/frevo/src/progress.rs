@@ -60,7 +60,9 @@ impl Progress {
         }
         let allowed = self.stall_time + Duration::from_secs((received / self.slowest_request) as u64);
         match self.receiving {
-            Some((_, since)) if since.elapsed() > allowed => Some(Disconnect("the client does not complete its request")),
+            Some((_, since)) if since.elapsed() > allowed => {
+                Some(Disconnect("the client does not complete its request"))
+            }
             _ => None,
         }
     }

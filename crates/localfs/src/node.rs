@@ -451,6 +451,10 @@ impl Node for Handle {
         Open::write(&self.0, op, offset, data, through)
     }
 
+    fn takes_parts(&self) -> bool {
+        self.0.system.executor.is_quick()
+    }
+
     fn flush(&self, op: &Op) -> Answer<Result<()>> {
         let open = Arc::clone(&self.0);
         self.0.system.executor.later(op.uid, Lane::Slow, move || open.flush())

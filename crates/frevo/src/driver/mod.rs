@@ -16,7 +16,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use rustix::net::SendFlags;
 use rustix::pipe::{SpliceFlags, splice};
-use server::frame::Cost;
+use server::frame::{Arrival, Chain, Cost, Start};
 use server::state::connection::{Connection, Frame, Transit};
 use tokio::io::{AsyncReadExt, Interest};
 use tokio::net::TcpStream;
@@ -71,6 +71,8 @@ pub(crate) async fn drive(
         dead_time,
         inputs,
         input: BytesMut::new(),
+        start: None,
+        arrival: None,
         input_size: 0,
         starved: false,
         unsent: None,
@@ -98,7 +100,8 @@ pub(crate) async fn drive(
     let State::Ended(driver) = state else { return };
     // Requests in progress are cancelled, and finish in order to release what they hold (such as a position in a lock
     // queue), because a session with other channels continues.
-    let Driver { stream, mut running, .. } = *driver;
+    let Driver { stream, mut running, arrival, .. } = *driver;
+    drop(arrival);
     // Its state, of 4 KiB, is allocated when it is needed and not with the task of each idle connection.
     let close = Box::pin(async {
         connection.close().await;
@@ -184,6 +187,14 @@ async fn until(watch: Option<&Watch>) {
     }
 }
 
+/// Waits until a request that is executed while it arrives wants more data.
+async fn awaited(arrival: Option<&Arrival>) {
+    match arrival {
+        Some(arrival) => arrival.awaited().await,
+        None => std::future::pending().await,
+    }
+}
+
 struct Driver {
     stream: TcpStream,
     connection: Arc<Connection>,
@@ -195,6 +206,10 @@ struct Driver {
     inputs: Arc<Inputs>,
     /// Bytes of an incomplete frame; without capacity between frames.
     input: BytesMut,
+    /// How the frame that begins in `input` can be executed; `None` until its header shows it.
+    start: Option<Start>,
+    /// The data of the request that is executed while it arrives.
+    arrival: Option<Arrival>,
     /// Capacity of `input` when the buffer was taken.
     input_size: usize,
     /// No memory was granted for the input; the request is repeated after a while.
@@ -221,8 +236,11 @@ impl Driver {
             Some(Ok(Some(place))) => return State::Moves(self, place),
             Some(Ok(None)) => Ok(()),
             Some(Err(error)) => Err(error),
-            // Requests in progress are finished and answered; nothing new is read.
-            None => tokio::time::timeout(STOP_TIME, self.finish()).await.unwrap_or(Ok(())),
+            // Requests that have arrived are finished and answered; nothing more is read.
+            None => {
+                self.arrival = None;
+                tokio::time::timeout(STOP_TIME, self.finish()).await.unwrap_or(Ok(()))
+            }
         };
         if let Err(error) = reason {
             tracing::debug!(connection = self.connection.id, %error, "connection lost");
@@ -254,13 +272,14 @@ impl Driver {
             let transit = self.transit();
             self.connection.record(transit);
             let may_read = !std::mem::take(&mut self.starved) && self.may_go_on(transit);
-            if may_read && self.has_frame()? {
+            if may_read && self.is_ready()? {
                 // Gives other connections of this thread their turn.
                 tokio::task::yield_now().await;
                 self.execute_all().await?;
                 continue;
             }
-            progress.expect(self.unsent.is_some(), (!self.input.is_empty()).then_some(self.frames));
+            let receives = !self.input.is_empty() || self.arrival.is_some();
+            progress.expect(self.unsent.is_some(), receives.then_some(self.frames));
             tokio::select! {
                 ready = self.stream.readable(), if may_read => {
                     ready?;
@@ -276,6 +295,7 @@ impl Driver {
                 }
                 ready = self.stream.writable(), if self.unsent.is_some() => ready?,
                 () = self.connection.writable(), if self.unsent.is_none() => {}
+                () = awaited(self.arrival.as_ref()), if !may_read && self.arrival.is_some() => {}
                 Some(cost) = self.running.next(), if !self.running.is_empty() => self.release(cost),
                 // A connection that was reset is not worth waiting for. While the driver reads, the read itself reports
                 // the reset.
@@ -290,7 +310,7 @@ impl Driver {
                     }
                 }
                 () = progress.time_is_up() => {
-                    if let Some(reason) = progress.judge(self.sent, self.input.len()) {
+                    if let Some(reason) = progress.judge(self.sent, self.received()) {
                         self.connection.end(reason);
                         return Ok(None);
                     }
@@ -354,14 +374,19 @@ impl Driver {
     }
 
     /// Returns whether further requests may be received and executed. A frame that fits in the buffer may always be
-    /// completed.
+    /// completed, and a request that has begun gets its data.
     fn may_go_on(&self, transit: Transit) -> bool {
+        if let Some(arrival) = &self.arrival {
+            return arrival.is_awaited();
+        }
         let limits = &self.connection.server.policy().limits;
         if self.running.len() >= limits.in_flight || self.held.total() >= limits.in_flight_bytes {
             return false;
         }
         let space = self.input.capacity() - self.input.len();
         let more = match self.header() {
+            _ if matches!(self.start, Some(Start::Unknown { .. })) => 0,
+            _ if matches!(self.start, Some(Start::Data { .. })) => Arrival::MEMORY.saturating_sub(space),
             Ok(Some((_, length))) => (4 + length).saturating_sub(self.input.len()).saturating_sub(space),
             // An invalid header is detected when it is read.
             _ => 0,
@@ -420,15 +445,19 @@ impl Driver {
 
     /// Reads the available bytes and executes complete frames. Returns `false` at the end of the stream.
     async fn receive(&mut self) -> io::Result<bool> {
-        // One byte more than expected, so that reading everything results in a short read.
-        let wanted = self.wanted()? + 1;
+        let (wanted, most) = self.wanted()?;
+        if self.input.is_empty() {
+            // A part of a request goes where the one before it was, which is in the processor's cache.
+            let _ = self.input.try_reclaim(self.input_size);
+        }
         let space = self.input.capacity() - self.input.len();
-        // A buffer that has space for the frame is not replaced by a larger one.
-        if space < wanted && !self.make_room(wanted.max(READ_AHEAD)) {
+        // A buffer that has space for the frame is not replaced by a larger one, and one for parts serves them all.
+        let (enough, needed) = if self.arrival.is_some() { (most, Arrival::MEMORY) } else { (wanted, most) };
+        if space < enough && !self.make_room(needed) && space < wanted {
             self.starved = true;
             return Ok(true);
         }
-        let mut space = (&mut self.input).limit(wanted.max(READ_AHEAD));
+        let mut space = (&mut self.input).limit(most);
         // Polled once. Unlike `try_read_buf`, it treats a short read as having emptied the socket, which saves a second
         // system call.
         let mut read = std::pin::pin!(self.stream.read_buf(&mut space));
@@ -444,8 +473,20 @@ impl Driver {
     /// Executes the complete frames as far as the connection may continue. The rest stays in `input`.
     async fn execute_all(&mut self) -> io::Result<()> {
         for _ in 0..TURN {
-            let Some(frame) = self.next_frame()? else { break };
-            if let Err(reason) = self.execute(frame).await {
+            let done = if self.arrival.is_some() {
+                if !self.pass_part() {
+                    break;
+                }
+                self.run_ready().await;
+                Ok(())
+            } else if let Some(frame) = self.next_frame()? {
+                self.execute(frame).await
+            } else if let Some(length) = self.start()? {
+                self.begin(length).await
+            } else {
+                break;
+            };
+            if let Err(reason) = done {
                 self.connection.end(reason);
                 return Ok(());
             }
@@ -459,7 +500,7 @@ impl Driver {
                 break;
             }
         }
-        if self.input.is_empty() {
+        if self.input.is_empty() && self.arrival.is_none() {
             self.inputs.park(std::mem::take(&mut self.input), std::mem::take(&mut self.input_size));
         }
         Ok(())
@@ -468,6 +509,51 @@ impl Driver {
     /// Returns whether a complete frame has been received.
     fn has_frame(&self) -> io::Result<bool> {
         Ok(self.header()?.is_some_and(|(_, length)| self.input.len() >= 4 + length))
+    }
+
+    /// Returns whether something can be executed without receiving more.
+    fn is_ready(&self) -> io::Result<bool> {
+        match &self.arrival {
+            Some(arrival) => Ok(arrival.is_awaited() && arrival.count(self.input.len()) > 0),
+            None => Ok(self.has_frame()? || matches!(self.start, Some(Start::Data { .. }))),
+        }
+    }
+
+    /// Returns the number of bytes of the current frame that have been received.
+    fn received(&self) -> usize {
+        self.input.len() + self.arrival.as_ref().map_or(0, Arrival::passed)
+    }
+
+    /// Returns the length of the current frame if its request can be executed before all of it has arrived.
+    fn start(&mut self) -> io::Result<Option<usize>> {
+        let Some((SESSION_MESSAGE, length)) = self.header()? else { return Ok(None) };
+        if matches!(self.start, None | Some(Start::Unknown { .. })) {
+            self.start = Some(self.connection.start_of(&self.input[4..], length));
+        }
+        Ok(matches!(self.start, Some(Start::Data { .. })).then_some(length))
+    }
+
+    /// Executes the request at the beginning of a frame of `length` bytes, whose data will be passed as it arrives.
+    async fn begin(&mut self, length: usize) -> Result<(), server::error::Disconnect> {
+        let Some(Start::Data { needed }) = self.start.take() else { return Ok(()) };
+        self.input.advance(4);
+        let start = BytesMut::from(&self.input[..needed]);
+        self.input.advance(needed);
+        let (chain, arrival) = self.connection.receive_start(start, length)?;
+        self.arrival = Some(arrival);
+        self.execute_chain(chain).await;
+        Ok(())
+    }
+
+    /// Passes the received data to the request that is executed while it arrives. Returns `false` if it has to wait.
+    fn pass_part(&mut self) -> bool {
+        let Some(arrival) = self.arrival.as_mut().filter(|arrival| arrival.is_awaited()) else { return false };
+        let count = arrival.count(self.input.len());
+        if count > 0 && arrival.pass(self.input.split_to(count)) {
+            self.arrival = None;
+            self.frames += 1;
+        }
+        count > 0
     }
 
     /// Provides space for `space` more bytes of input. Returns `false` if the memory budgets have no capacity now. The
@@ -486,10 +572,21 @@ impl Driver {
         true
     }
 
-    /// Returns the number of bytes missing from the current frame, or from its header.
-    fn wanted(&self) -> io::Result<usize> {
-        let length = self.header()?.map_or(0, |(_, length)| length);
-        Ok((4 + length).saturating_sub(self.input.len()).max(1))
+    /// Returns how many bytes are missing from the current frame, from the part of it that can be executed, or from its
+    /// header, and how many to receive at most.
+    fn wanted(&self) -> io::Result<(usize, usize)> {
+        if let Some(arrival) = &self.arrival {
+            let (least, most, is_last) = arrival.wanted();
+            let missing = |count: usize| count.saturating_sub(self.input.len()).max(1);
+            return Ok((missing(least), if is_last { (missing(most) + 1).max(READ_AHEAD) } else { missing(most) }));
+        }
+        let length = match (self.header()?, self.start) {
+            (_, Some(Start::Unknown { needed })) => needed,
+            (header, _) => header.map_or(0, |(_, length)| length),
+        };
+        // One byte more than expected, so that reading everything results in a short read.
+        let wanted = (4 + length).saturating_sub(self.input.len()).max(1) + 1;
+        Ok((wanted, wanted.max(READ_AHEAD)))
     }
 
     /// Parses the transport header of the current frame: its type and the number of bytes that follow.
@@ -509,6 +606,7 @@ impl Driver {
             if self.input.len() < 4 + length {
                 return Ok(None);
             }
+            self.start = None;
             self.frames += 1;
             self.input.advance(4);
             let frame = if length <= SMALL {
@@ -551,7 +649,13 @@ impl Driver {
 
     /// Executes a frame as far as possible without waiting. The rest runs concurrently with later frames.
     async fn execute(&mut self, frame: BytesMut) -> Result<(), server::error::Disconnect> {
-        let Some(chain) = self.connection.receive(frame)? else { return Ok(()) };
+        if let Some(chain) = self.connection.receive(frame)? {
+            self.execute_chain(chain).await;
+        }
+        Ok(())
+    }
+
+    async fn execute_chain(&mut self, chain: Chain) {
         let (cost, cancels) = (chain.cost(), chain.cancels());
         let connection = self.connection.clone();
         let mut running: Running = Box::pin(async move {
@@ -572,7 +676,6 @@ impl Driver {
         if cancels {
             self.run_ready().await;
         }
-        Ok(())
     }
 }
 

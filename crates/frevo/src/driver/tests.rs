@@ -17,6 +17,8 @@ use super::*;
 use crate::environment::SystemEnvironment;
 use crate::event_loops::EventLoops;
 
+mod writes;
+
 /// Connections of these tests run on the test's own runtime and move to one of these loops.
 static LOOPS: LazyLock<EventLoops> = LazyLock::new(|| EventLoops::with_threads(2).expect("threads"));
 
@@ -174,7 +176,8 @@ async fn concurrent_frames_use_at_most_the_memory_share_of_their_user() {
         let (client, _driver) = log_on(&server, &stopping).await;
         streams.push(client.into_raw().stream);
     }
-    for piece in [&(8_u32 << 20).to_be_bytes()[..], &[0xfe], b"S", b"M"] {
+    // The header shows that the request is not one that can be executed before all of it has arrived.
+    for piece in [&(8_u32 << 20).to_be_bytes()[..], &[0xfe], &[0; 110], b"S", b"M"] {
         for stream in &mut streams {
             stream.write_all(piece).await.expect("the connection is open");
         }

@@ -37,25 +37,15 @@ pub struct WriteRequest<'a> {
 }
 
 impl<'a> WriteRequest<'a> {
-    const SIZE: usize = 48;
+    /// The length of the fixed fields of the body.
+    pub const SIZE: usize = 48;
     /// The maximum offset of the data in the message (3.3.5.13).
     const MAXIMUM_DATA_OFFSET: u16 = 0x100;
 
     /// Decodes the body of `message`. With a channel, data and channel information outside the message read as empty.
     /// Before 3.0 the channel must be ignored, so only the server can decide which of the two applies.
     pub fn decode(message: &'a [u8]) -> Result<Self> {
-        let mut reader = body(message, 49)?;
-        let data_offset = reader.u16()?;
-        let mut request = WriteRequest {
-            length: reader.u32()?,
-            offset: reader.u64()?,
-            file_id: FileId::decode(&mut reader)?,
-            channel: Channel(reader.u32()?),
-            remaining_bytes: reader.u32()?,
-            ..WriteRequest::default()
-        };
-        let (info_offset, info_length) = (reader.u16()?, reader.u16()?);
-        request.flags = WriteFlags(reader.u32()?);
+        let (mut request, data_offset, (info_offset, info_length)) = Self::fixed(message)?;
         let buffer = if data_offset > Self::MAXIMUM_DATA_OFFSET {
             Err(Malformed::Offset)
         } else {
@@ -68,6 +58,30 @@ impl<'a> WriteRequest<'a> {
             request.write_channel_info = field(message, info_offset, info_length, Self::SIZE).unwrap_or(&[]);
         }
         Ok(request)
+    }
+
+    /// Decodes the beginning of a message of which the rest may be missing. The request has neither data nor channel
+    /// information. Also returns the offset of the data in the message, which is not verified.
+    pub fn decode_start(start: &'a [u8]) -> Result<(Self, usize)> {
+        let (request, data_offset, _) = Self::fixed(start)?;
+        Ok((request, data_offset.into()))
+    }
+
+    /// Decodes the fixed fields. Returns the offset of the data, and offset and length of the channel information.
+    fn fixed(message: &'a [u8]) -> Result<(Self, u16, (u16, u16))> {
+        let mut reader = body(message, 49)?;
+        let data_offset = reader.u16()?;
+        let mut request = WriteRequest {
+            length: reader.u32()?,
+            offset: reader.u64()?,
+            file_id: FileId::decode(&mut reader)?,
+            channel: Channel(reader.u32()?),
+            remaining_bytes: reader.u32()?,
+            ..WriteRequest::default()
+        };
+        let info = (reader.u16()?, reader.u16()?);
+        request.flags = WriteFlags(reader.u32()?);
+        Ok((request, data_offset, info))
     }
 
     /// Writes the body after the header.
@@ -158,6 +172,24 @@ mod tests {
         assert_eq!(check("7000", "04000000", "00000000"), Err(Malformed::Offset));
         assert_eq!(check("7000", "ffffffff", "00000000"), Err(Malformed::Offset));
         assert_eq!(check("0101", "00000000", "01000000"), Ok(vec![]));
+    }
+
+    #[test]
+    fn the_beginning_tells_where_the_data_is() {
+        let start = message(
+            "3100 7800 00001000 0010000000000000 0100000000000000 0200000000000000
+                             00000000 00000000 0000 0000 01000000",
+        );
+        let asked = WriteRequest {
+            length: 1 << 20,
+            offset: 0x1000,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            flags: WriteFlags::WRITE_THROUGH,
+            ..WriteRequest::default()
+        };
+        assert_eq!(WriteRequest::decode_start(&start), Ok((asked, 0x78)));
+        assert!(WriteRequest::decode_start(&start[..start.len() - 1]).is_err());
+        assert_eq!(WriteRequest::decode(&start), Err(Malformed::Offset));
     }
 
     // 2.2.22: StructureSize, Reserved, Count, Remaining, WriteChannelInfoOffset, WriteChannelInfoLength.

@@ -69,9 +69,9 @@ fn reserve(request: &Request<'_>, disk: &Disk, trail: &Trail) -> Result<Option<R
         Command::READ => ReadRequest::decode(message)
             .ok()
             .map(|asked| Needs::of(asked.file_id, &[Operation::PREAD_SEND, Operation::PREAD_RECV])),
-        Command::WRITE => WriteRequest::decode(message)
+        Command::WRITE => WriteRequest::decode_start(message)
             .ok()
-            .map(|asked| Needs::of(asked.file_id, &[Operation::PWRITE_SEND, Operation::PWRITE_RECV])),
+            .map(|(asked, _)| Needs::of(asked.file_id, &[Operation::PWRITE_SEND, Operation::PWRITE_RECV])),
         Command::FLUSH => FlushRequest::decode(message)
             .ok()
             .map(|asked| Needs::of(asked.file_id, &[Operation::FSYNC_SEND, Operation::FSYNC_RECV])),

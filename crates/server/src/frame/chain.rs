@@ -12,6 +12,7 @@ use crate::accounting::{Charge, Full, Resource};
 use crate::command::cancel;
 use crate::dispatch;
 use crate::error::{Disconnect, Error};
+use crate::request::arrival::{Arrival, Rest};
 use crate::request::{Related, Reply, Request};
 use crate::security::write_back;
 use crate::state::connection::Connection;
@@ -76,6 +77,8 @@ impl Pace {
 pub(super) struct Element {
     pub(super) header: Header,
     pub(super) message: BytesMut,
+    /// The data that `message` does not have.
+    pub(super) rest: Option<Rest>,
 }
 
 impl Chain {
@@ -83,9 +86,18 @@ impl Chain {
         Chain { connection, elements, sealed }
     }
 
+    /// Lets the data of the last request arrive while it is executed.
+    pub(super) fn follow(&mut self, rest: Rest) {
+        if let Some(last) = self.elements.last_mut() {
+            last.rest = Some(rest);
+        }
+    }
+
     /// Returns the memory that the chain may hold while it waits.
     pub fn cost(&self) -> Cost {
-        let requests = self.elements.iter().map(|element| element.message.len() + size_of::<Element>()).sum();
+        let parts = |element: &Element| element.rest.as_ref().map_or(0, |_| Arrival::MEMORY);
+        let size = |element: &Element| element.message.len() + size_of::<Element>() + parts(element);
+        let requests = self.elements.iter().map(size).sum();
         // Only the longest one, because responses are created one after the other.
         let longest = |element| output::longest(&self.connection, element);
         let response = self.elements.iter().map(longest).max().unwrap_or(0);
@@ -231,8 +243,9 @@ impl Chain {
         let sealed = self.sealed.is_some();
         let signature = dispatch::check_signature(channel.as_deref(), header, &mut element.message, sealed);
         let message = element.message.freeze();
-        let request =
-            Request { connection: &self.connection, header, message: &message, channel, tree, sealed, related, last };
+        let rest = element.rest.as_ref();
+        let connection = &self.connection;
+        let request = Request { connection, header, message: &message, channel, tree, sealed, related, last, rest };
         reply.begin();
         // 3.3.5.2.7.2: the first request of a chain cannot be related; if it is marked so, the requests that inherit
         // from it fail too.
@@ -251,6 +264,11 @@ impl Chain {
             Err(full.clone().into())
         } else {
             dispatch::dispatch(&request, reply).await
+        };
+        // The response to a request that is refused early follows its data, too.
+        let lost = match rest {
+            Some(rest) => rest.discard().await.err(),
+            None => None,
         };
         let failure = match &result {
             Err(error) if header.command == Command::CREATE => Some(error.status),
@@ -271,6 +289,11 @@ impl Chain {
             failure,
         };
         self.count(&request, result.is_err(), began);
+        if let Some(reason) = lost {
+            // As if the request had never arrived, there is no response.
+            self.connection.end(reason);
+            return next;
+        }
         reply.finish(&request, result);
         next
     }

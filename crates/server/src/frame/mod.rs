@@ -2,6 +2,7 @@
 //!
 //! [`Connection::receive`](crate::state::connection::Connection::receive) takes frames in the order of their arrival
 //! and returns a [`Chain`] for each. Running the chain executes its requests and puts the responses into the outbox.
+//! A long WRITE is a chain of its own already when its header has arrived ([`Arrival`]).
 //! Chains of one connection may run concurrently, so that a request that waits (for a lock or a slow disk) does not
 //! delay others.
 
@@ -11,3 +12,6 @@ mod output;
 mod receive;
 
 pub use chain::{Chain, Cost};
+pub use receive::Start;
+
+pub use crate::request::arrival::Arrival;

@@ -7,11 +7,30 @@ use bytes::BytesMut;
 use proto::smb1;
 use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::transform::TransformHeader;
+use proto::smb2::write::WriteRequest;
 
 use super::chain::{Chain, Element};
-use crate::command::negotiate;
+use crate::command::{negotiate, write};
 use crate::error::Disconnect;
+use crate::request::arrival::{self, Arrival};
 use crate::state::connection::Connection;
+
+/// How the request in a frame can be executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// That is known when more of the frame has arrived.
+    Unknown {
+        /// The number of bytes of the frame that have to arrive.
+        needed: usize,
+    },
+    /// When the whole frame has arrived.
+    Whole,
+    /// When all but the data has arrived, as a WRITE.
+    Data {
+        /// The number of bytes of the frame before the data.
+        needed: usize,
+    },
+}
 
 impl Connection {
     /// Processes one frame, without its transport header. Returns `None` if it was answered already (a multi-protocol
@@ -37,6 +56,36 @@ impl Connection {
             // Compression is not offered, so 0xFC 'S' 'M' 'B' is invalid too.
             _ => Err(Disconnect("not an SMB message")),
         }
+    }
+
+    /// Returns whether the request in a frame of `length` bytes, which begins with `start`, can be executed before all
+    /// of it has arrived.
+    pub fn start_of(&self, start: &[u8], length: usize) -> Start {
+        if length < arrival::WORTHWHILE {
+            return Start::Whole;
+        }
+        let needed = Header::SIZE + WriteRequest::SIZE;
+        if start.len() < needed {
+            return Start::Unknown { needed };
+        }
+        let Ok(header) = Header::decode(start) else { return Start::Whole };
+        match write::takes_parts(self, &header, start, length) {
+            Some(needed) => Start::Data { needed },
+            None => Start::Whole,
+        }
+    }
+
+    /// Processes the beginning of a frame up to its data ([`Start::Data`]), instead of [`Connection::receive`]. The
+    /// frame has `length` bytes.
+    pub fn receive_start(self: &Arc<Self>, start: BytesMut, length: usize) -> Result<(Chain, Arrival), Disconnect> {
+        if self.ended().is_some() {
+            return Err(Disconnect("the connection has ended"));
+        }
+        let position = WriteRequest::decode_start(&start).map_or(0, |(asked, _)| asked.offset);
+        let (arrival, rest) = arrival::arrival(position, length.saturating_sub(start.len()));
+        let mut chain = self.split(start, None)?;
+        chain.follow(rest);
+        Ok((chain, arrival))
     }
 
     /// Decrypts a frame ([MS-SMB2] 3.3.5.2.1.1). Returns the session and the range of the plaintext message.
@@ -70,7 +119,7 @@ impl Connection {
                     return Err(Disconnect("MessageId outside the window"));
                 }
             }
-            elements.push(Element { header, message: message.split_to(length) });
+            elements.push(Element { header, message: message.split_to(length), rest: None });
             if next == 0 {
                 return Ok(Chain::new(self.clone(), elements, sealed));
             }

@@ -1,6 +1,7 @@
 //! A request as commands see it, the response that they compose, and notifications. `frame` executes the requests of a
 //! frame.
 
+pub(crate) mod arrival;
 mod notifier;
 mod outgoing;
 mod reply;
@@ -15,6 +16,7 @@ use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::{Dialect, SigningAlgorithm};
 use proto::status::Status;
 
+use self::arrival::Rest;
 pub(crate) use self::notifier::Notifier;
 pub(crate) use self::reply::{Hash, Reply};
 use crate::error::{Error, Result};
@@ -51,6 +53,8 @@ pub(crate) struct Request<'a> {
     pub(crate) related: Option<Related>,
     /// This is the last request of its chain.
     pub(crate) last: bool,
+    /// The data of a WRITE that arrives while it is executed; `message` does not have it.
+    pub(crate) rest: Option<&'a Rest>,
 }
 
 impl Request<'_> {

@@ -37,7 +37,7 @@ pub(crate) struct Reply {
     /// The AsyncId, if an interim response was sent.
     pub(crate) async_id: Option<u64>,
     /// The request as counted by its open.
-    pub(super) outstanding: Option<Outstanding>,
+    pub(crate) outstanding: Option<Outstanding>,
     /// The reason to end the connection after the response is sent.
     pub(crate) ends: Option<Disconnect>,
     /// The request continues if its channel is lost, because the client will ask for its result over another channel.
@@ -92,6 +92,7 @@ impl Reply {
             sealed: false,
             related: None,
             last: true,
+            rest: None,
         };
         reply.finish(&request, Ok(Status::SUCCESS));
         reply.outgoing.send();

@@ -31,6 +31,7 @@ use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 
 use super::{PASSWORD, volume};
+use crate::frame::{Arrival, Start};
 use crate::state::Server;
 use crate::state::connection::{Connection, Peer};
 
@@ -170,6 +171,22 @@ impl TestClient {
             Ok(None) => {}
             // As in the daemon.
             Err(reason) => self.connection.end(reason),
+        }
+    }
+
+    /// Passes the beginning of a WRITE, whose data the test passes in parts. Returns `None` if the server wants the whole
+    /// message.
+    pub fn post_start(&mut self, message: &[u8]) -> Option<Arrival> {
+        let Start::Data { needed } = self.connection.start_of(message, message.len()) else { return None };
+        match self.connection.receive_start(BytesMut::from(&message[..needed]), message.len()) {
+            Ok((chain, arrival)) => {
+                self.waiting.push(Box::pin(chain.run()));
+                Some(arrival)
+            }
+            Err(reason) => {
+                self.connection.end(reason);
+                None
+            }
         }
     }
 

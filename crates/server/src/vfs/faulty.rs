@@ -359,6 +359,10 @@ impl Node for FaultyNode {
         pass!(self, Write, write(op; offset, data, through))
     }
 
+    fn takes_parts(&self) -> bool {
+        self.inner.takes_parts()
+    }
+
     fn flush(&self, op: &Op) -> Answer<Result<()>> {
         pass!(self, Flush, flush(op;))
     }

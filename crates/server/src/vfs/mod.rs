@@ -190,6 +190,12 @@ pub trait Node: Send + Sync + Any {
     /// disk before the call returns.
     fn write(&self, op: &Op, offset: u64, data: Payload, through: bool) -> Answer<Result<()>>;
 
+    /// Returns whether data that arrives in parts is written part by part at no additional cost, because writes do not
+    /// wait.
+    fn takes_parts(&self) -> bool {
+        false
+    }
+
     /// Flushes data and metadata to disk. If the file's current name is new (created, renamed or linked), the name is
     /// flushed too. Flushing a directory flushes its names. Returns the error of an earlier write that was accepted but
     /// could not be carried out.

@@ -78,6 +78,7 @@ pub(crate) async fn open_within(
         sealed: request.sealed,
         related: None,
         last: request.last,
+        rest: None,
     };
     let done = execute(&within, reply, &asked).await;
     close::delete_abandoned(&request.connection.server).await;

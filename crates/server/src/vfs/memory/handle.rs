@@ -304,6 +304,10 @@ impl Node for Handle {
         Answer::now((buffer, done.map(Content::Buffer)))
     }
 
+    fn takes_parts(&self) -> bool {
+        true
+    }
+
     fn write(&self, _op: &Op, offset: u64, data: Payload, _through: bool) -> Answer<Result<()>> {
         let write = |data: Bytes| match data.is_empty() {
             true if self.access.write => Ok(()),
