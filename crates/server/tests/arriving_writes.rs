@@ -14,10 +14,11 @@ use proto::smb2::write::{WriteFlags, WriteRequest, WriteResponse};
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 use server::frame::Arrival;
-use server::testing::{TestClient, TestServer, status};
+use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::Errno;
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
 
+const WHOLE: &str = "the server wants the whole message";
 const LENGTH: usize = 3 << 20;
 
 fn client(server: &TestServer) -> TestClient {
@@ -114,6 +115,22 @@ fn lock(client: &mut TestClient, file_id: FileId, offset: u64) -> Status {
     status(&client.request(Command::LOCK, |out| request.encode(out)))
 }
 
+/// Calls to remote storage may wait, so a request is received as a whole.
+#[test]
+fn the_suite_passes_on_remote_storage() {
+    testing::passes_on_remote_storage(&[
+        ("data_is_written_part_by_part", WHOLE),
+        ("only_plain_writes_of_files_arrive_in_parts", WHOLE),
+        ("nothing_is_written_if_the_end_of_the_range_is_locked", WHOLE),
+        ("a_lock_that_is_taken_meanwhile_is_respected", WHOLE),
+        ("a_handle_that_is_closed_meanwhile_is_not_written_to", WHOLE),
+        ("a_repeated_write_takes_over", WHOLE),
+        ("a_cache_that_is_granted_meanwhile_is_broken", WHOLE),
+        ("data_that_does_not_arrive", WHOLE),
+        ("an_error_of_the_file_system_is_the_status_of_the_response", WHOLE),
+    ]);
+}
+
 #[test]
 fn data_is_written_part_by_part() {
     let server = TestServer::new();
@@ -200,8 +217,8 @@ fn a_handle_that_is_closed_meanwhile_is_not_written_to() {
     assert!(read(&mut writer, file, 0, LENGTH) == data[..65_536]);
 }
 
-/// [MS-SMB2] 3.3.5.2.10: a client that lost a channel in the middle of a WRITE repeats it over another one. The original
-/// is outdated, and does not keep the repeated one from being executed.
+/// [MS-SMB2] 3.3.5.2.10: a client that lost a channel in the middle of a WRITE repeats it over another one. The
+/// original is outdated, and does not keep the repeated one from being executed.
 #[test]
 fn a_repeated_write_takes_over() {
     let server = TestServer::new();

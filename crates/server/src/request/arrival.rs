@@ -1,7 +1,7 @@
 //! The data of a WRITE that is executed while it arrives, so that it is written while it is in the processor's cache.
 //!
-//! The driver has one end ([`Arrival`]) and the command the other ([`Rest`]). The command asks for a part, and the driver
-//! receives it, so at most one part is in memory.
+//! The driver has one end ([`Arrival`]) and the command the other ([`Rest`]). The command asks for a part, and the
+//! driver receives it, so at most one part is in memory.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::error::Disconnect;
 
 /// The data is divided at multiples of this in the file, so that no part begins within a page or within a block of the
 /// file system.
-const LEAST: u64 = 64 * 1024;
+const STEP: u64 = 64 * 1024;
 /// The longest part; parts end at multiples of it. In a processor's cache it leaves space for its copy.
-const MOST: u64 = 512 * 1024;
+const PART: u64 = 512 * 1024;
 /// Shorter messages are received as a whole: a WRITE of 1 MiB is still in the cache then.
 pub(crate) const WORTHWHILE: usize = 2 * 1024 * 1024;
 
@@ -71,7 +71,7 @@ pub(crate) fn arrival(position: u64, length: usize) -> (Arrival, Rest) {
 
 impl Arrival {
     /// The most memory that the data of one request takes.
-    pub const MEMORY: usize = MOST as usize;
+    pub const MEMORY: usize = PART as usize;
 
     /// Returns whether bytes may be passed.
     pub fn is_awaited(&self) -> bool {
@@ -95,7 +95,7 @@ impl Arrival {
     /// and whether the most are the last ones.
     pub fn wanted(&self) -> (usize, usize, bool) {
         let until = |step: u64| self.left.min((step - self.position % step) as usize);
-        let (least, most) = (until(LEAST), until(MOST));
+        let (least, most) = (until(STEP), until(PART));
         (least, most, most == self.left)
     }
 
@@ -106,7 +106,7 @@ impl Arrival {
         if count < least {
             return 0;
         }
-        if count == self.left { count } else { count - ((self.position + count as u64) % LEAST) as usize }
+        if count == self.left { count } else { count - ((self.position + count as u64) % STEP) as usize }
     }
 
     /// Returns how many bytes have been passed.

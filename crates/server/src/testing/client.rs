@@ -174,8 +174,8 @@ impl TestClient {
         }
     }
 
-    /// Passes the beginning of a WRITE, whose data the test passes in parts. Returns `None` if the server wants the whole
-    /// message.
+    /// Passes the beginning of a WRITE, whose data the test passes in parts. Returns `None` if the server wants the
+    /// whole message.
     pub fn post_start(&mut self, message: &[u8]) -> Option<Arrival> {
         let Start::Data { needed } = self.connection.start_of(message, message.len()) else { return None };
         match self.connection.receive_start(BytesMut::from(&message[..needed]), message.len()) {

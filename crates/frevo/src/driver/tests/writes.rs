@@ -18,7 +18,7 @@ fn served(directory: &std::path::Path, stall_time: Duration) -> TestServer {
     std::fs::set_permissions(directory, everybody).expect("the test owns it");
     let volume = localfs::LocalFs::open(directory, localfs::Options::default()).expect("the directory opens");
     let mut policy = policy();
-    policy.limits = Limits { stall_time, ..Limits::default() }.into();
+    policy.limits = Limits { stall_time, ..Limits::default() };
     let environment = Arc::new(SystemEnvironment::new());
     TestServer::builder().policy(policy).volume(Arc::new(volume)).environment(environment).start()
 }
