@@ -1,6 +1,6 @@
 //! The file systems of shares. Those whose paths the configuration contains literally are looked at, once a client has
-//! used them. Those under homes and other paths are looked at while clients use them: a project quota or a wrong path of
-//! one user is not a fault of the server.
+//! used them. Those under homes and other paths are looked at while clients use them: a project quota or a wrong path
+//! of one user is not a fault of the server.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
