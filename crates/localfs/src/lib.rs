@@ -237,6 +237,10 @@ impl Vfs for LocalFs {
         &self.0.capabilities
     }
 
+    fn device(&self) -> Option<u64> {
+        Some(self.0.root.id.device)
+    }
+
     fn probe(&self) -> Result<FileSystemState> {
         space::state(self.0.root.fd())
     }

@@ -3,7 +3,7 @@
 //! The data is copied out of the live tables one after the other, so parts may be of slightly different moments: an
 //! open may name a session that has ended meanwhile. Presentation and transport are left to the daemon.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -171,6 +171,12 @@ fn stores(policy: &Policy) -> Vec<(String, AclStore)> {
 
 /// Copies the status out of the live tables.
 pub fn snapshot(server: &Server, started: Time) -> Snapshot {
+    first(server, started, usize::MAX)
+}
+
+/// Copies the status with at most `most` sessions, tree connects, opens and locks of each kind. `held` has how many
+/// there are.
+pub fn first(server: &Server, started: Time, most: usize) -> Snapshot {
     let connections = server.connections.all();
     let mut snapshot = Snapshot {
         taken: server.environment.now(),
@@ -190,6 +196,10 @@ pub fn snapshot(server: &Server, started: Time) -> Snapshot {
             }
             let Some(user) = channel.session.user() else { continue };
             let Some(negotiated) = connection.negotiated() else { continue };
+            add_session(server, &channel.session, &mut snapshot, most);
+            if snapshot.sessions.len() >= most {
+                continue;
+            }
             let sealed = channel.session.encrypt_data.load(std::sync::atomic::Ordering::Relaxed);
             snapshot.sessions.push(Session {
                 session_id: channel.session.id,
@@ -206,33 +216,58 @@ pub fn snapshot(server: &Server, started: Time) -> Snapshot {
                 encryption: negotiated.cipher.filter(|_| sealed).map(cipher_name),
                 since: channel.session.created,
             });
-            add_session(server, &channel.session, &mut snapshot);
         }
     }
-    for (open, left) in server.opens.durable.kept(server.environment.uptime()) {
-        add_open(server, &open, Some(left), &mut snapshot);
+    if snapshot.opens.len() < most || snapshot.locks.len() < most {
+        for (open, left) in server.opens.durable.kept(server.environment.uptime()) {
+            add_open(server, &open, Some(left), &mut snapshot, most);
+        }
     }
     snapshot
 }
 
-fn add_session(server: &Server, session: &crate::state::session::Session, snapshot: &mut Snapshot) {
+fn add_session(server: &Server, session: &crate::state::session::Session, snapshot: &mut Snapshot, most: usize) {
+    let is_full = [snapshot.trees.len(), snapshot.opens.len(), snapshot.locks.len()].iter().all(|count| *count >= most);
+    if is_full {
+        return;
+    }
     let opens = session.opens();
-    for tree in session.trees() {
+    let mut of_trees: HashMap<u32, usize> = HashMap::new();
+    opens.iter().for_each(|open| *of_trees.entry(open.tree.id).or_default() += 1);
+    let room = most.saturating_sub(snapshot.trees.len());
+    for tree in session.trees().into_iter().take(room) {
         snapshot.trees.push(Tree {
             tree_id: tree.id,
             session_id: session.id,
             share: tree.share_name().to_string(),
             encrypted: tree.encrypts(),
-            opens: opens.iter().filter(|open| open.tree.id == tree.id).count(),
+            opens: of_trees.get(&tree.id).copied().unwrap_or(0),
             since: tree.created,
         });
     }
     for open in &opens {
-        add_open(server, open, None, snapshot);
+        add_open(server, open, None, snapshot, most);
     }
 }
 
-fn add_open(server: &Server, open: &open::Open, kept: Option<Duration>, snapshot: &mut Snapshot) {
+fn add_open(server: &Server, open: &open::Open, kept: Option<Duration>, snapshot: &mut Snapshot, most: usize) {
+    if snapshot.opens.len() < most {
+        add_file(server, open, kept, snapshot);
+    }
+    let Some(file) = open.file().filter(|_| snapshot.locks.len() < most) else { return };
+    let held = server.opens.files.locks_of(file.file, open.persistent_id);
+    snapshot.locks.extend(held.iter().take(most - snapshot.locks.len()).map(|lock| Lock {
+        volatile: open.volatile_id,
+        session_id: open.session_id,
+        share: open.tree.share_name().to_string(),
+        path: file.name.path.lock().to_string(),
+        offset: lock.range.offset(),
+        length: lock.range.length(),
+        exclusive: lock.exclusive,
+    }));
+}
+
+fn add_file(server: &Server, open: &open::Open, kept: Option<Duration>, snapshot: &mut Snapshot) {
     if let Some(job) = open.job() {
         snapshot.opens.push(Open {
             volatile: open.volatile_id,
@@ -269,16 +304,6 @@ fn add_open(server: &Server, open: &open::Open, kept: Option<Duration>, snapshot
         kept,
         watch: file.watch.get().map(|watch| if watch.terms.tree { Depth::Tree } else { Depth::Directory }),
     });
-    let held = server.opens.files.locks_of(file.file, open.persistent_id);
-    snapshot.locks.extend(held.iter().map(|lock| Lock {
-        volatile: open.volatile_id,
-        session_id: open.session_id,
-        share: open.tree.share_name().to_string(),
-        path: file.name.path.lock().to_string(),
-        offset: lock.range.offset(),
-        length: lock.range.length(),
-        exclusive: lock.exclusive,
-    }));
 }
 
 fn caching(server: &Server, open: &open::Open, file: &open::FileOpen) -> Caching {

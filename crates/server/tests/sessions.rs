@@ -260,3 +260,22 @@ fn a_break_never_overtakes_the_open_that_it_is_about() {
 fn the_suite_passes_on_remote_storage() {
     testing::passes_on_remote_storage(&[]);
 }
+
+#[test]
+fn a_status_may_be_limited() {
+    let server = TestServer::with_stopped_clock();
+    let mut clients: Vec<_> = (0..3).map(|_| server.log_on("alice", true)).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        for file in 0..4 {
+            client.open(&format!("{number}-{file}"), NO_OPLOCK);
+        }
+    }
+    let counts = |most: usize| {
+        let status = server::status::first(&server, server::vfs::Time::default(), most);
+        assert!(status.trees.iter().all(|tree| tree.opens == 4), "{:?}", status.trees);
+        (status.sessions.len(), status.trees.len(), status.opens.len())
+    };
+    for (most, expected) in [(usize::MAX, (3, 3, 12)), (2, (2, 2, 2)), (5, (3, 3, 5)), (0, (0, 0, 0))] {
+        assert_eq!(counts(most), expected, "{most}");
+    }
+}

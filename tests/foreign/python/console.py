@@ -127,6 +127,14 @@ class Steps:
         where = f"[...document.querySelectorAll('dialog[open] [name={name}], form.logon [name={name}]')].at(-1)"
         self.browser.run(f"{where}.value = {json.dumps(value)}")
 
+    def submit(self, fields, text):
+        """Fills in the form of a page elsewhere, and clicks the button with this text."""
+        button = f"""[...document.querySelectorAll("form button")].find((it) => it.innerText.trim() === {json.dumps(text)})"""
+        self.browser.wait(button, f"a button {text}")
+        for name, value in fields.items():
+            self.browser.run(f"document.querySelector('form [name={name}]').value = {json.dumps(value)}")
+        self.browser.run(f"{button}.click()")
+
     def click(self, text):
         """Clicks the button or link with this text or label, in the dialog if one is open."""
         wanted = json.dumps(text)

@@ -1,4 +1,5 @@
-"""Prints how long requests on the share `files` take while other requests of three clients wait on the share `other`."""
+"""Prints how long requests on the share `files` take while other requests of three clients wait on the share `other`, or
+the one of the argument."""
 
 import statistics
 import sys
@@ -10,7 +11,7 @@ from smbprotocol.open import CreateDisposition
 
 tree = connect()
 create(tree, "latency", READ | WRITE, CreateDisposition.FILE_OVERWRITE_IF).close()
-waiting = [connect("other") for _ in range(3)]
+waiting = [connect(*sys.argv[1:] or ["other"]) for _ in range(3)]
 pause("ready")
 for hung in waiting:
     threading.Thread(target=create, args=(hung, "there"), daemon=True).start()

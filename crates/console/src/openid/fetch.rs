@@ -78,6 +78,26 @@ pub(super) enum Call {
     Form { body: String, authorization: Option<String> },
 }
 
+/// Why there is no answer.
+pub(super) struct Failed {
+    why: String,
+    /// The issuer did not accept how the console has authenticated itself (RFC 6749 5.2).
+    pub(super) is_invalid_client: bool,
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Failed {
+        Failed { why, is_invalid_client: false }
+    }
+}
+
+/// The text is shown.
+impl From<Failed> for String {
+    fn from(failed: Failed) -> String {
+        failed.why
+    }
+}
+
 /// Makes requests.
 pub(super) struct Client {
     limit: Duration,
@@ -94,21 +114,21 @@ impl Client {
     /// Returns the body of a successful answer.
     ///
     /// # Errors
-    /// There is no such answer; the text is shown.
-    pub(super) async fn fetch(&self, endpoint: &Endpoint, call: Call) -> Result<Bytes, String> {
+    /// There is no such answer.
+    pub(super) async fn fetch(&self, endpoint: &Endpoint, call: Call) -> Result<Bytes, Failed> {
         match timeout(self.limit, self.answer(endpoint, call)).await {
             Ok(Ok(body)) => Ok(body),
-            Ok(Err(why)) => Err(format!("{endpoint}: {why}")),
-            Err(_) => Err(format!("{endpoint} does not answer within {} s", self.limit.as_secs_f64())),
+            Ok(Err(failed)) => Err(Failed { why: format!("{endpoint}: {}", failed.why), ..failed }),
+            Err(_) => Err(format!("{endpoint} does not answer within {} s", self.limit.as_secs_f64()).into()),
         }
     }
 
-    async fn answer(&self, endpoint: &Endpoint, call: Call) -> Result<Bytes, String> {
+    async fn answer(&self, endpoint: &Endpoint, call: Call) -> Result<Bytes, Failed> {
         let stream = self.connect(endpoint).await?;
         if !endpoint.is_secure {
             return exchange(stream, endpoint, call).await;
         }
-        let name = ServerName::try_from(endpoint.host.clone()).map_err(|_| "its host has no valid name")?;
+        let name = ServerName::try_from(endpoint.host.clone()).map_err(|_| "its host has no valid name".to_owned())?;
         let tls = self.tls.get_or_try_init(connector).await?;
         let stream = tls.connect(name, stream).await.map_err(|error| format!("no TLS: {error}"))?;
         exchange(stream, endpoint, call).await
@@ -152,7 +172,7 @@ async fn connector() -> Result<TlsConnector, String> {
     made.await.map_err(|error| error.to_string())?
 }
 
-async fn exchange<S>(stream: S, endpoint: &Endpoint, call: Call) -> Result<Bytes, String>
+async fn exchange<S>(stream: S, endpoint: &Endpoint, call: Call) -> Result<Bytes, Failed>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -184,13 +204,18 @@ where
     let body = body.to_bytes();
     match status {
         StatusCode::OK => Ok(body),
-        status if status.is_redirection() => Err(format!("it answers {status}; redirections are not followed")),
-        status => Err(format!("it answers {status}{}", error_code(&body))),
+        status if status.is_redirection() => Err(format!("it answers {status}; redirections are not followed").into()),
+        status => {
+            let code = error_code(&body);
+            let is_invalid_client = code.as_deref() == Some("invalid_client");
+            let code = code.map_or_else(String::new, |code| format!(", {code}"));
+            Err(Failed { why: format!("it answers {status}{code}"), is_invalid_client })
+        }
     }
 }
 
-/// Returns the error code of an answer (RFC 6749 5.2), if it has one.
-fn error_code(body: &[u8]) -> String {
+/// Returns the error code of an answer (RFC 6749 5.2), if it has one that can be shown.
+fn error_code(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Failure {
         error: String,
@@ -198,7 +223,7 @@ fn error_code(body: &[u8]) -> String {
     let code = serde_json::from_slice(body).ok().map(|Failure { error }| error);
     let is_plain =
         |code: &String| code.len() <= ERROR_CODE && code.bytes().all(|it| it.is_ascii_lowercase() || it == b'_');
-    code.filter(is_plain).map_or_else(String::new, |code| format!(", {code}"))
+    code.filter(is_plain)
 }
 
 /// Returns pairs as in a form, which is also the form of a query.
@@ -238,9 +263,10 @@ mod tests {
 
     #[test]
     fn only_plain_error_codes_are_shown() {
-        assert_eq!(error_code(br#"{"error":"invalid_grant","error_description":"x"}"#), ", invalid_grant");
+        let answer = br#"{"error":"invalid_grant","error_description":"x"}"#;
+        assert_eq!(error_code(answer).as_deref(), Some("invalid_grant"));
         for wrong in [&br#"{"error":"<b>"}"#[..], b"{}", b"no"] {
-            assert_eq!(error_code(wrong), "");
+            assert_eq!(error_code(wrong), None);
         }
     }
 }

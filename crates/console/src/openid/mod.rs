@@ -15,18 +15,20 @@ mod secret;
 mod token;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use bytes::Bytes;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
 pub use self::secret::read_secret;
 
-use self::fetch::{Call, Client, encoded, escaped};
+use self::fetch::{Call, Client, Failed, encoded, escaped};
 use self::pending::Flow;
 use self::provider::{Cached, Keys, Provider};
 use crate::throttle::Throttle;
@@ -178,25 +180,7 @@ impl OpenId {
     /// The issuer does not answer, or its answer is wrong; the text is shown.
     pub(crate) async fn authenticated(&self, flow: &Flow, code: &str) -> Result<Authenticated, String> {
         let provider = self.provider().await?;
-        let Settings { client, secret, .. } = &self.settings;
-        let mut form = vec![
-            ("grant_type", "authorization_code"),
-            ("code", code),
-            ("redirect_uri", &flow.redirect),
-            ("code_verifier", &flow.verifier),
-        ];
-        let mut authorization = None;
-        match secret {
-            // RFC 6749 2.3.1: both parts are encoded as in a form.
-            Some(secret) if provider.is_basic => {
-                let pair = Zeroizing::new(format!("{}:{}", escaped(client), escaped(secret)));
-                authorization = Some(format!("Basic {}", STANDARD.encode(pair.as_bytes())));
-            }
-            Some(secret) => form.extend([("client_id", client.as_str()), ("client_secret", secret.as_str())]),
-            None => form.push(("client_id", client)),
-        }
-        let call = Call::Form { body: encoded(&form), authorization };
-        let answer = self.client.fetch(&provider.token, call).await?;
+        let answer = self.exchanged(&provider, flow, code).await?;
         let Tokens { id_token } = serde_json::from_slice(&answer)
             .map_err(|_| format!("{} did not return an ID token; check `frevo:openid scopes`", provider.token))?;
         let id_token = Zeroizing::new(id_token);
@@ -208,6 +192,47 @@ impl OpenId {
         }
         let key = key.ok_or("the issuer has signed the ID token with a key that it does not publish; try later")?;
         token::verified(&id_token, &header, &key, &self.settings, &flow.nonce)
+    }
+
+    /// Exchanges the code. If the issuer refuses the secret in `Authorization`, it is sent in the body, because an
+    /// issuer that takes both may expect one of them of this client.
+    async fn exchanged(&self, provider: &Provider, flow: &Flow, code: &str) -> Result<Bytes, Failed> {
+        let in_body = provider.in_body.load(Ordering::Relaxed);
+        let answer = self.client.fetch(&provider.token, self.exchange(flow, code, in_body)).await;
+        match answer {
+            Err(failed)
+                if failed.is_invalid_client && !in_body && provider.takes_body && self.settings.secret.is_some() =>
+            {
+                let answer = self.client.fetch(&provider.token, self.exchange(flow, code, true)).await;
+                provider.in_body.store(answer.is_ok(), Ordering::Relaxed);
+                answer
+            }
+            answer => answer,
+        }
+    }
+
+    /// Returns the request that exchanges the code, with the secret in the body or in `Authorization`.
+    fn exchange(&self, flow: &Flow, code: &str, in_body: bool) -> Call {
+        let Settings { client, secret, .. } = &self.settings;
+        let mut form = vec![
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", &flow.redirect),
+            ("code_verifier", &flow.verifier),
+        ];
+        let mut authorization = None;
+        match secret {
+            Some(secret) if in_body => {
+                form.extend([("client_id", client.as_str()), ("client_secret", secret.as_str())])
+            }
+            // RFC 6749 2.3.1: both parts are encoded as in a form.
+            Some(secret) => {
+                let pair = Zeroizing::new(format!("{}:{}", escaped(client), escaped(secret)));
+                authorization = Some(format!("Basic {}", STANDARD.encode(pair.as_bytes())));
+            }
+            None => form.push(("client_id", client)),
+        }
+        Call::Form { body: encoded(&form), authorization }
     }
 
     async fn provider(&self) -> Result<Arc<Provider>, String> {

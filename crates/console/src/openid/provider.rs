@@ -1,6 +1,7 @@
 //! What the issuer publishes: its endpoints (OpenID Connect Discovery 1.0) and its keys (RFC 7517).
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, PublicKeyUse};
@@ -22,8 +23,11 @@ pub(super) struct Provider {
     pub(super) authorization: String,
     pub(super) token: Endpoint,
     pub(super) keys: Endpoint,
-    /// Whether the secret is sent in `Authorization`, as issuers expect that do not say how.
-    pub(super) is_basic: bool,
+    /// Whether the secret may be sent in the body of the request.
+    pub(super) takes_body: bool,
+    /// Whether it is sent there, and not in `Authorization`. That is so if the issuer takes it there only, or has
+    /// refused it in `Authorization`: the document has what it accepts of some client, and not of which.
+    pub(super) in_body: AtomicBool,
 }
 
 #[derive(Deserialize)]
@@ -52,12 +56,16 @@ impl Provider {
             Endpoint::parse(url, !place.is_secure()).ok_or_else(refused)
         };
         endpoint(&document.authorization_endpoint)?;
-        let methods = document.token_endpoint_auth_methods_supported;
+        // An issuer that does not say how expects it in `Authorization`.
+        let methods = document.token_endpoint_auth_methods_supported.unwrap_or_default();
+        let takes = |method: &str| methods.iter().any(|it| it == method);
+        let takes_body = takes("client_secret_post");
         Ok(Provider {
             token: endpoint(&document.token_endpoint)?,
             keys: endpoint(&document.jwks_uri)?,
             authorization: document.authorization_endpoint,
-            is_basic: methods.is_none_or(|methods| methods.iter().any(|it| it == "client_secret_basic")),
+            in_body: AtomicBool::new(takes_body && !takes("client_secret_basic")),
+            takes_body,
         })
     }
 }

@@ -88,7 +88,13 @@ fn check(claims: &Map<String, Value>, settings: &Settings, nonce: &str) -> Resul
     // Others for which a token is issued, too, could use it here.
     let is_shared = claims.get("aud").and_then(Value::as_array).is_some_and(|all| all.len() > 1);
     if (is_shared || claims.contains_key("azp")) && text("azp") != Some(&settings.client) {
-        return Err("it is issued to another client");
+        // Canaille lists further audiences that an administrator has entered, and never names the client.
+        return Err(if claims.contains_key("azp") {
+            "it is issued to another client"
+        } else {
+            "it is for other clients, too, and `azp` does not name this one; remove its other audiences at \
+             the issuer"
+        });
     }
     if !bool::from(text("nonce").unwrap_or_default().as_bytes().ct_eq(nonce.as_bytes())) {
         return Err("its nonce is not that of this logon");

@@ -26,7 +26,7 @@ export async function show(place, isPoll) {
     body.replaceChildren(...sections());
   });
   const sections = () => [
-    panel(`Sessions (${now.sessions.length})`, [], table("Sessions", [
+    panel(`Sessions (${now.total.sessions})`, [], table("Sessions", [
       ["User", (row) => row.user || row.kind, "wrap"],
       ["Address", (row) => row.address],
       ["Machine", (row) => row.workstation],
@@ -37,7 +37,7 @@ export async function show(place, isPoll) {
       ["", (row) => button("Close", () => close("session", row.session, `the session of ${row.user || row.kind}`,
         "Its files are closed, also those kept for a client that lost its connection. Data that the client has only in its cache is lost.", again),
       "danger", `Close the session of ${row.user}`), "actions"],
-    ], now.sessions.filter(matches), "No client has a session.")),
+    ], now.sessions.filter(matches), "No client has a session."), cut(now.sessions.length, now.total.sessions)),
     panel(`Open files (${now.total.opens})`, [], table("Open files", [
       ["Share", (row) => row.share],
       ["Path", (row) => row.path || "/", "wrap"],

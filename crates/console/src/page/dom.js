@@ -30,11 +30,14 @@ export function panel(title, actions, ...content) {
 // A table. A column is a title, a function that returns the content of a cell, and the class of its cells.
 export function table(label, columns, rows, empty) {
   if (rows.length === 0) return el("p", { class: "quiet" }, empty);
-  const head = el("tr", {}, columns.map(([title, , kind]) =>
-    el("th", { scope: "col", class: kind }, title === "" ? el("span", { class: "hidden-text" }, kind === "actions" ? "Actions" : "Share of the limit") : title)));
-  const body = rows.map((row) => el("tr", {}, columns.map(([, cell, kind]) => el("td", { class: kind }, cell(row)))));
+  // The roles are those of the elements, which lose them where the style makes a row of cells a card.
+  const head = el("tr", { role: "row" }, columns.map(([title, , kind]) =>
+    el("th", { scope: "col", role: "columnheader", class: kind }, title === "" ? el("span", { class: "hidden-text" }, kind === "actions" ? "Actions" : "Share of the limit") : title)));
+  const body = rows.map((row) => el("tr", { role: "row" }, columns.map(([title, cell, kind]) =>
+    el("td", { role: "cell", class: kind, "data-title": title }, cell(row)))));
+  const kind = columns.some(([, , kind]) => kind === "actions") ? "cards" : undefined;
   return el("div", { class: "table", tabindex: "0", role: "region", "aria-label": label },
-    el("table", {}, el("thead", {}, head), el("tbody", {}, body)));
+    el("table", { role: "table", class: kind }, el("thead", { role: "rowgroup" }, head), el("tbody", { role: "rowgroup" }, body)));
 }
 
 export function button(text, action, kind, label) {

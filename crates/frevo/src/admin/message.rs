@@ -34,6 +34,12 @@ pub enum ServerRequest {
     /// Queries the connected clients; answered with [`crate::status::Status`].
     #[serde(rename = "status")]
     Status {},
+    /// The same with a limited number of sessions, tree connects, opens and locks of each kind.
+    #[serde(rename = "clients")]
+    Clients {
+        /// The maximum number.
+        most: usize,
+    },
     /// Queries the metrics; answered with a text in Prometheus' format.
     #[serde(rename = "metrics")]
     Metrics {},

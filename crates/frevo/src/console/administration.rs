@@ -30,7 +30,7 @@ use crate::health::Report;
 use crate::share;
 use crate::status::{HeldResources, Status};
 
-/// Maximum number of opens and locks that the page gets.
+/// Maximum number of sessions, of tree connects, of opens and of locks that the page gets.
 const SHOWN: usize = 1000;
 /// Maximum number of accounts that the page gets.
 const ACCOUNTS: usize = 10_000;
@@ -118,10 +118,17 @@ impl Server {
     }
 
     fn clients(&self) -> Result<Value> {
-        let mut status: Status = self.client()?.ask(&ServerRequest::Status {})?;
-        let total = json!({ "opens": status.opens.len(), "locks": status.locks.len() });
-        status.opens.truncate(SHOWN);
-        status.locks.truncate(SHOWN);
+        let status: Status = self.client()?.ask(&ServerRequest::Clients { most: SHOWN })?;
+        // What is not counted exactly, such as a pipe among the opens, counts only if not all are shown.
+        let total = |name: &str, shown: usize| match shown {
+            SHOWN => status.held.total(name).unwrap_or(SHOWN as u64),
+            shown => shown as u64,
+        };
+        let total = json!({
+            "sessions": total("sessions", status.sessions.len()),
+            "opens": total("opens", status.opens.len()),
+            "locks": total("locks", status.locks.len()),
+        });
         let mut value = serde_json::to_value(status)?;
         value["total"] = total;
         Ok(value)

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use server::vfs::WorkerNumbers;
+use server::vfs::{FileSystemState, WorkerNumbers};
 
 pub(crate) use self::watch::watch;
 
@@ -119,6 +119,10 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
+    fn of(state: &FileSystemState, took: Duration) -> FileSystem {
+        FileSystem { size: state.size, available: state.available, took, workers: None }
+    }
+
     /// Returns whether too little is left for users: 1 %, or 1 GiB if that is less. A file system that `was_full` needs
     /// twice as much.
     fn is_full(&self, was_full: bool) -> bool {

@@ -1,13 +1,16 @@
 //! The file systems of shares. Those whose paths the configuration contains literally are looked at, once a client has
-//! used them: a quota or a wrong path of one user is not a fault of the server.
+//! used them. Those under homes and other paths are looked at while clients use them: a project quota or a wrong path
+//! of one user is not a fault of the server.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use server::policy::{Policy, Share, Storage};
-use server::state::{Server, VolumeId, VolumeState};
+use server::state::{Server, UsedFileSystem, VolumeId, VolumeState};
 use server::vfs::{self, Errno, FileSystemState};
 
 use super::probe::{Probe, Threads};
@@ -30,6 +33,10 @@ pub(super) struct Volumes {
     /// The position of the next share that is looked at.
     next: usize,
     known: HashMap<VolumeId, Volume>,
+    /// The file systems under other paths, by device number.
+    unlisted: HashMap<u64, Volume>,
+    /// Shares with other paths whose directories are being opened for too long.
+    waiting: Vec<String>,
     threads: Threads,
 }
 
@@ -99,8 +106,30 @@ impl Volumes {
                 }
             }
         }
+        self.look_at_unlisted(server, patience, &mut asked);
         if let Err(error) = self.threads.keep(act_as_process) {
             tracing::warn!(%error, "no thread can be started to look at file systems; raise the limit on threads");
+        }
+    }
+
+    /// Does the same for the file systems under other paths, except for those that a share is on.
+    fn look_at_unlisted(&mut self, server: &Server, patience: Duration, asked: &mut HashSet<u64>) {
+        self.waiting = server.unlisted_waiting(patience);
+        let mut used: HashMap<u64, UsedFileSystem> = server.unlisted_file_systems().into_iter().collect();
+        for device in self.known.values().filter_map(|it| it.device) {
+            used.remove(&device);
+        }
+        // What a question waits for is still used by the question.
+        self.unlisted.retain(|device, _| used.contains_key(device));
+        for (device, UsedFileSystem { share, directory, vfs }) in used {
+            let new = || Volume { share, device: Some(device), ..Volume::default() };
+            let known = self.unlisted.entry(device).or_insert_with(new);
+            known.update(patience);
+            if known.probe.is_none() && asked.insert(device) {
+                let (probe, ask) = Probe::new(move || of_whole(vfs.probe()?, &directory));
+                known.probe = Some(probe);
+                self.threads.ask(ask);
+            }
         }
     }
 
@@ -121,12 +150,29 @@ impl Volumes {
     /// Returns the faults, one for each file system, and the file systems by share.
     pub(super) fn found(&self) -> (Vec<Fault>, BTreeMap<String, FileSystem>) {
         let mut seen = HashSet::new();
-        let mut faults: Vec<_> = self.known.values().filter_map(|it| Some((it.fault()?, it.device))).collect();
+        let all = self.known.values().chain(self.unlisted.values());
+        let mut faults: Vec<_> = all.filter_map(|it| Some((it.fault()?, it.device))).collect();
+        faults.extend(self.waiting.iter().map(|share| (Fault::FileSystemHangs { share: share.clone() }, None)));
         faults.sort();
         faults.retain(|(fault, device)| device.is_none_or(|device| seen.insert((fault.name(), device))));
         let file_systems = self.known.values().filter_map(|it| Some((it.share.clone(), it.last?))).collect();
         (faults.into_iter().map(|(fault, _)| fault).collect(), file_systems)
     }
+}
+
+/// Returns the state of a file system that is full for `directory`, as it is for its mount point: a project quota of a
+/// home says nothing about the others. Waits as a probe does.
+fn of_whole(state: FileSystemState, directory: &Path) -> vfs::Result<FileSystemState> {
+    if !FileSystem::of(&state, Duration::ZERO).is_full(true) {
+        return Ok(state);
+    }
+    let is_on_it = |at: &&Path| std::fs::metadata(at).is_ok_and(|it| it.dev() == state.device);
+    let Some(said) = directory.ancestors().take_while(is_on_it).last().and_then(|at| rustix::fs::statvfs(at).ok())
+    else {
+        return Ok(state);
+    };
+    let bytes = |blocks: u64| blocks.saturating_mul(said.f_frsize);
+    Ok(FileSystemState { size: bytes(said.f_blocks), available: bytes(said.f_bavail), ..state })
 }
 
 /// Threads inherit the identity of the thread that starts them.
@@ -170,8 +216,9 @@ impl Volume {
     }
 
     fn answered(&mut self, state: FileSystemState, took: Duration) -> Option<Trouble> {
-        let FileSystemState { device, size, available, read_only } = state;
-        let file_system = FileSystem { size, available, took, workers: self.last.and_then(|last| last.workers) };
+        let FileSystemState { device, read_only, .. } = state;
+        let workers = self.last.and_then(|last| last.workers);
+        let file_system = FileSystem { workers, ..FileSystem::of(&state, took) };
         self.device = Some(device);
         self.last = Some(file_system);
         self.was_writable |= !read_only;
@@ -234,6 +281,19 @@ mod tests {
             answer(&mut volume, Err(Errno::ACCES), PATIENCE);
         }
         assert_eq!(volume.fault, None, "the server may not see it");
+    }
+
+    #[test]
+    fn a_quota_of_a_home_is_no_fault_of_its_file_system() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let device = std::fs::metadata(dir.path()).expect("metadata").dev();
+        let full = FileSystemState { device, size: 1000, available: 0, read_only: false };
+        let whole = of_whole(full, dir.path()).expect("a state");
+        assert!(whole.size > 1 << 20 && whole.device == device, "that of the file system: {whole:?}");
+        let elsewhere = FileSystemState { device: device + 1, ..full };
+        assert_eq!(of_whole(elsewhere, dir.path()), Ok(elsewhere), "the path leads elsewhere now");
+        let good = FileSystemState { available: 500, ..full };
+        assert_eq!(of_whole(good, dir.path()), Ok(good));
     }
 
     #[test]

@@ -47,8 +47,8 @@ pub(super) struct Operations {
 }
 
 impl Control for Operations {
-    fn status(&self) -> server::status::Snapshot {
-        server::status::snapshot(&self.server, self.started)
+    fn status(&self, most: usize) -> server::status::Snapshot {
+        server::status::first(&self.server, self.started, most)
     }
 
     fn metrics(&self) -> String {

@@ -20,6 +20,13 @@ pub struct HeldResources {
     pub addresses: Vec<Share>,
 }
 
+impl HeldResources {
+    /// Returns the current amount of a resource; `None` if there is none with this name.
+    pub fn total(&self, name: &str) -> Option<u64> {
+        self.resources.iter().find(|usage| usage.name == name).map(|usage| usage.held)
+    }
+}
+
 /// An amount of memory and its limit, in bytes.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug, Default)]
 pub struct Bytes {

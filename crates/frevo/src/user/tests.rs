@@ -44,7 +44,7 @@ bob:2:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:0FA5C7BEC343B30A586205715761BC27:[DU     
 struct Fake(Directory);
 
 impl Control for Fake {
-    fn status(&self) -> server::status::Snapshot {
+    fn status(&self, _: usize) -> server::status::Snapshot {
         server::status::Snapshot::default()
     }
 

@@ -18,7 +18,7 @@ pub mod session;
 
 pub(crate) use self::mac::Mac;
 pub use self::server::{
-    Connections, LogonDefence, Server, ServerParts, Sessions, SnapshotTables, TooMany, VolumeId, VolumeState, Volumes,
-    directories_overlap, wanted_xattrs,
+    Connections, LogonDefence, Server, ServerParts, Sessions, SnapshotTables, TooMany, UsedFileSystem, VolumeId,
+    VolumeState, Volumes, directories_overlap, wanted_xattrs,
 };
 pub(crate) use self::server::{JOB_PREFIX, SnapshotSearch};

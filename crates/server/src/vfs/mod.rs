@@ -91,6 +91,11 @@ pub trait Vfs: Send + Sync {
     /// What the file system can do. Never waits.
     fn capabilities(&self) -> &Capabilities;
 
+    /// Returns the device number of the file system of the root; `None` if it is not one of this host. Never waits.
+    fn device(&self) -> Option<u64> {
+        None
+    }
+
     /// Asks for the state of the file system of the root, on the calling thread, which waits until it is answered: for
     /// ever if the file system hangs. `Errno::OPNOTSUPP` where there is no such question.
     fn probe(&self) -> Result<FileSystemState> {

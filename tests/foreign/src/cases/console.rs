@@ -21,7 +21,6 @@ pub(super) const CASES: &[Case] = &[
     Case::new("console.browser", browser).frevo_only().needs_root(),
     Case::new("console.changes_under_load", changes_under_load).frevo_only().needs_root(),
     Case::new("console.attacks", attacks).frevo_only().needs_root(),
-    Case::new("console.openid", super::console_openid::logon_and_own_password).frevo_only().needs_root(),
 ];
 
 /// A name that would execute a script if it were parsed.

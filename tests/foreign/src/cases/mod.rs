@@ -76,6 +76,7 @@ const AREAS: &[&[Case]] = &[
     metrics::CASES,
     health::CASES,
     console::CASES,
+    console_openid::CASES,
     console_process::CASES,
     refusals::CASES,
     dialects::CASES,

@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
 const TEMPLATE: &str = "[global]\n@TARGET@\n\tlog level = 10\n[files]\n\tpath = @DIR@/data/files\n";
 
 /// Runs `frevo user` on the accounts of `server`.
-fn user(fixture: &Fixture, server: &Server, args: &[&str], input: &str) -> Result<String> {
+pub(super) fn user(fixture: &Fixture, server: &Server, args: &[&str], input: &str) -> Result<String> {
     let mut command = Command::new(test_environment::frevo());
     command.arg("user").args(args).arg("-c").arg(server.conf());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::rand::SystemRandom;
@@ -46,6 +46,11 @@ pub(super) struct Issuer {
     pub(super) key_id: Mutex<String>,
     /// The queries of the authorizations whose codes were not used.
     codes: Mutex<HashMap<String, HashMap<String, String>>>,
+    /// The ways in which it says that it takes the secret, and whether it takes it in the body only.
+    pub(super) methods: Mutex<Option<Value>>,
+    pub(super) wants_body: AtomicBool,
+    /// How often it has refused the secret.
+    pub(super) secrets_refused: AtomicUsize,
     /// How often the keys were read, and how many bytes of a huge answer were taken.
     pub(super) key_reads: AtomicUsize,
     pub(super) taken: AtomicUsize,
@@ -91,6 +96,9 @@ impl Issuer {
             forge: Mutex::default(),
             key_id: Mutex::new("first".into()),
             codes: Mutex::default(),
+            methods: Mutex::default(),
+            wants_body: AtomicBool::new(false),
+            secrets_refused: AtomicUsize::new(0),
             key_reads: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
         });
@@ -167,13 +175,20 @@ impl Issuer {
             "authorization_endpoint": format!("{url}/authorize"),
             "token_endpoint": format!("{url}/token"),
             "jwks_uri": format!("{url}/keys"),
+            "token_endpoint_auth_methods_supported": *self.methods.lock(),
         })
     }
 
     fn token(&self, head: &str, form: &str) -> (u16, Value) {
         let form = pairs(form);
         let pair = STANDARD.encode("nas%3A1:a%20secret");
-        assert!(head.contains(&format!("authorization: Basic {pair}")), "{head}");
+        let in_head = head.contains(&format!("authorization: Basic {pair}"));
+        let in_body = form.get("client_secret").is_some_and(|it| it == SECRET) && form["client_id"] == CLIENT;
+        assert!(in_head != in_body, "{head}");
+        if in_body != self.wants_body.load(Ordering::Relaxed) {
+            self.secrets_refused.fetch_add(1, Ordering::Relaxed);
+            return (401, json!({ "error": "invalid_client" }));
+        }
         let Some(begun) = self.codes.lock().remove(&form["code"]) else {
             return (400, json!({ "error": "invalid_grant" }));
         };

@@ -314,7 +314,7 @@ async fn claims_that_are_wrong_are_refused() {
         ("nonce", json!("another"), "nonce"),
         ("nonce", Value::Null, "nonce"),
         ("aud", json!("other"), "InvalidAudience"),
-        ("aud", json!([CLIENT, "other"]), "another client"),
+        ("aud", json!([CLIENT, "other"]), "remove its other audiences"),
         ("aud", Value::Null, "aud"),
         ("azp", json!("other"), "another client"),
         ("azp", json!(1), "another client"),
@@ -494,6 +494,30 @@ async fn an_issuer_that_hangs_or_misleads_is_named() {
     let test = Test::with(nowhere, Limits::default()).await;
     let (status, text) = test.begin().await.err().expect("refused");
     assert!(status == 502 && text.contains("http://127.0.0.1:1/realms/a") && text.contains("refused"), "{text}");
+}
+
+#[tokio::test]
+async fn the_secret_is_sent_as_the_issuer_takes_it() {
+    let (basic, post) = ("client_secret_basic", "client_secret_post");
+    for (methods, wants_body, statuses, refusals) in [
+        (json!(null), false, [200, 200], 0),
+        (json!([basic, post]), false, [200, 200], 0),
+        (json!([post]), true, [200, 200], 0),
+        // The issuer takes both, but not of this client. That is remembered.
+        (json!([post, basic]), true, [200, 200], 1),
+        (json!([basic]), true, [502, 502], 2),
+        (json!([post]), false, [502, 502], 2),
+    ] {
+        let test = Test::start().await;
+        *test.issuer.methods.lock() = Some(methods.clone());
+        test.issuer.wants_body.store(wants_body, Ordering::Relaxed);
+        for status in statuses {
+            let seen = test.log_on("ann").await.err().unwrap_or((200, String::new()));
+            assert_eq!(seen.0, status, "{methods}: {}", seen.1);
+            assert!(status == 200 || seen.1.contains("invalid_client"), "{}", seen.1);
+        }
+        assert_eq!(test.issuer.secrets_refused.load(Ordering::Relaxed), refusals, "{methods}");
+    }
 }
 
 #[tokio::test]

@@ -115,9 +115,9 @@ impl Files {
 /// Returns the number of names in a directory, and the first files and directories in it.
 async fn entries(desk: &AclAdmin, path: &str, directory: &Item) -> Result<(usize, Vec<(String, Item)>)> {
     ensure!(directory.is_directory(), "{path} is not a directory");
-    let names = desk.names(directory).await.map_err(|error| failed(path, error))?;
+    let (total, names) = desk.first_names(directory, SHOWN).await.map_err(|error| failed(path, error))?;
     let mut found = Vec::new();
-    for name in names.iter().take(SHOWN) {
+    for name in &names {
         // Names that are not text cannot be named in a request.
         let (Some(inside), Ok(name)) = (directory.path.join(name), std::str::from_utf8(name)) else { continue };
         // It may be gone, or be a link or a device.
@@ -127,7 +127,7 @@ async fn entries(desk: &AclAdmin, path: &str, directory: &Item) -> Result<(usize
             found.push((name.to_owned(), item));
         }
     }
-    Ok((names.len(), found))
+    Ok((total, found))
 }
 
 /// Returns what the page shows of a file or directory.

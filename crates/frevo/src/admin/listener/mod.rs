@@ -47,7 +47,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(60);
 /// The operations that the running server offers. They are all called on threads that may block.
 pub trait Control: Send + Sync + 'static {
     /// Returns the connected clients.
-    fn status(&self) -> server::status::Snapshot;
+    fn status(&self, most: usize) -> server::status::Snapshot;
 
     /// Returns the metrics.
     fn metrics(&self) -> String;
@@ -299,7 +299,8 @@ fn answer(line: &[u8], control: &dyn Control) -> Vec<u8> {
             let (version, sandbox) = (env!("CARGO_PKG_VERSION").to_owned(), crate::sandbox::state().to_string());
             encode(Ok(Version { version, pid: std::process::id(), sandbox }))
         }
-        Ok(ServerRequest::Status {}) => encode(Ok(Status::from(control.status()).with_volumes())),
+        Ok(ServerRequest::Status {}) => encode(Ok(Status::from(control.status(usize::MAX)).with_volumes())),
+        Ok(ServerRequest::Clients { most }) => encode(Ok(Status::from(control.status(most)))),
         Ok(ServerRequest::Metrics {}) => encode(Ok(control.metrics())),
         Ok(ServerRequest::Health {}) => encode(Ok(control.health())),
         Ok(ServerRequest::Reload {}) => encode(control.reload()),

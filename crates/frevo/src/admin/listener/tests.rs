@@ -24,7 +24,7 @@ struct Fake {
 }
 
 impl Control for Fake {
-    fn status(&self) -> server::status::Snapshot {
+    fn status(&self, _: usize) -> server::status::Snapshot {
         snapshot()
     }
 

@@ -6,6 +6,7 @@
 
 mod restore;
 
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use proto::dtyp::acl::{Ace, AceFlags};
@@ -204,17 +205,40 @@ impl AclAdmin {
 
     /// Returns the names in the directory `item` in byte order, without those that clients never see.
     pub async fn names(&self, item: &Item) -> Result<Vec<Box<[u8]>>> {
-        let (mut names, mut cursor) = (Vec::new(), 0);
+        let mut names = Vec::new();
+        self.each_name(item, |name| names.push(name)).await?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Returns how many such names there are, and the first `count` of them, without keeping the others.
+    pub async fn first_names(&self, item: &Item, count: usize) -> Result<(usize, Vec<Box<[u8]>>)> {
+        let (mut total, mut first) = (0, BinaryHeap::new());
+        let keep = |name: Box<[u8]>| {
+            total += 1;
+            if first.len() < count {
+                first.push(name);
+            } else if let Some(mut last) = first.peek_mut()
+                && name < *last
+            {
+                *last = name;
+            }
+        };
+        self.each_name(item, keep).await?;
+        Ok((total, first.into_sorted_vec()))
+    }
+
+    async fn each_name(&self, item: &Item, mut keep: impl FnMut(Box<[u8]>)) -> Result<()> {
+        let mut cursor = 0;
         loop {
             let Page { entries, next, .. } =
                 item.node.list(&SERVER, ListRequest { cursor, count: LISTED, metadata: false }).await?;
             if entries.is_empty() {
-                names.sort_unstable();
-                return Ok(names);
+                return Ok(());
             }
             cursor = next;
             let seen = |name: &[u8]| !name.starts_with(OWN_NAMES) && !self.disk.veto.matches(name);
-            names.extend(entries.into_iter().map(|entry| entry.name).filter(|name| seen(name)));
+            entries.into_iter().map(|entry| entry.name).filter(|name| seen(name)).for_each(&mut keep);
         }
     }
 

@@ -254,7 +254,12 @@ fn shares_with_nothing_to_convert() {
 fn names_that_clients_see() {
     let (desk, _) = desk(stored());
     let item = block_on(desk.item(&path("d"))).unwrap();
-    assert_eq!(block_on(desk.names(&item)).unwrap(), [Box::from(&b"f"[..]), Box::from(&b"l"[..])]);
+    let all = [Box::from(&b"f"[..]), Box::from(&b"l"[..])];
+    assert_eq!(block_on(desk.names(&item)).unwrap(), all);
+    for count in 0..4 {
+        let first = all.iter().take(count).cloned().collect();
+        assert_eq!(block_on(desk.first_names(&item, count)).unwrap(), (2, first));
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod printers;
 mod sessions;
 mod snapshots;
 mod turns;
+mod unlisted;
 mod user_sids;
 mod volumes;
 mod walk;
@@ -18,6 +19,7 @@ mod walk;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use proto::auth::spnego::MechType;
@@ -33,6 +35,8 @@ pub use self::sessions::Sessions;
 pub(crate) use self::snapshots::SnapshotSearch;
 pub use self::snapshots::SnapshotTables;
 use self::turns::Turns;
+use self::unlisted::Unlisted;
+pub use self::unlisted::UsedFileSystem;
 use self::volumes::{OpenVolumes, Volume};
 pub use self::volumes::{VolumeId, VolumeState, Volumes, directories_overlap, wanted_xattrs};
 use crate::accounting::{Accounting, Resource};
@@ -81,6 +85,7 @@ pub struct Server {
     /// The odd factor and the offset that turn counter values into persistent ids.
     persistent_ids: (u64, u64),
     mounted: OpenVolumes,
+    unlisted: Unlisted,
     /// Open files and what belongs to them.
     pub(crate) opens: OpenState,
     /// The sessions of all clients.
@@ -138,6 +143,7 @@ impl Server {
             jobs: PrintJobs::new(environment.now()),
             persistent_ids: (number(factor) | 1, number(offset)),
             mounted: OpenVolumes::default(),
+            unlisted: Unlisted::default(),
             opens: OpenState::new(environment.clone()),
             sessions: Sessions::default(),
             share_uses: Arc::default(),
@@ -232,7 +238,36 @@ impl Server {
 
     /// Returns the file system behind `share` and its volume number.
     pub(crate) async fn volume(&self, share: &Share) -> vfs::Result<Volume> {
-        self.mounted.get(&*self.volumes, share, || self.next_id()).await
+        let number = || self.next_id();
+        if self.is_fixed(share) {
+            return self.mounted.get(&*self.volumes, share, true, number).await;
+        }
+        let opening = self.unlisted.opening(share);
+        let volume = self.mounted.get(&*self.volumes, share, false, number).await?;
+        drop(opening);
+        if let Some(device) = volume.1.device() {
+            self.unlisted.add(device, share, &volume.1);
+        }
+        Ok(volume)
+    }
+
+    /// Returns whether the configuration contains the path of `share` literally.
+    fn is_fixed(&self, share: &Share) -> bool {
+        let policy = self.policy.load();
+        share.path_template.is_none()
+            && policy.share(&share.name).is_some_and(|known| known.path_template.is_none() && known.path == share.path)
+    }
+
+    /// Returns the file systems under directories that the configuration does not contain literally and that clients
+    /// use, by device number. There are at most 64.
+    pub fn unlisted_file_systems(&self) -> Vec<(u64, UsedFileSystem)> {
+        self.unlisted.used()
+    }
+
+    /// Returns the names of shares with such directories whose directories have been being opened for at least this
+    /// time.
+    pub fn unlisted_waiting(&self, time: Duration) -> Vec<String> {
+        self.unlisted.waiting(time)
     }
 
     /// Opens the volume of `share`, if it is not open. The result is in its state.

@@ -88,7 +88,8 @@ impl SnapshotSearch<'_> {
 
     /// Returns the file system behind `share` and its volume number.
     pub(crate) async fn volume(&self, share: &Share) -> vfs::Result<Volume> {
-        self.mounted.get(self.volumes, share, || self.next_id()).await
+        let is_fixed = share.path_template.is_none();
+        self.mounted.get(self.volumes, share, is_fixed, || self.next_id()).await
     }
 
     /// Returns the mount point of the file system that contains the directory of `share`. In a volume, it is the

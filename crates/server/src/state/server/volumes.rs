@@ -83,7 +83,17 @@ pub enum VolumeState {
 
 /// The open volumes.
 #[derive(Default)]
-pub(super) struct OpenVolumes(Mutex<HashMap<VolumeId, Entry>>);
+pub(super) struct OpenVolumes(Mutex<Entries>);
+
+#[derive(Default)]
+struct Entries {
+    of: HashMap<VolumeId, Entry>,
+    /// The number of entries after those without a use were last removed.
+    swept: usize,
+}
+
+/// Entries without a use are removed when there are twice as many as after the last time, and this number.
+const SPARE: usize = 16;
 
 #[derive(Clone, Default)]
 struct Entry {
@@ -109,8 +119,8 @@ struct Mounted {
     number: u64,
     vfs: Option<Weak<dyn Vfs>>,
     /// A strong reference that keeps the volume open between tree connects, set for paths that the configuration
-    /// contains literally. A path expanded from variables (`%t` gives a new one each second) is closed with its last
-    /// tree connect.
+    /// contains literally. Homes (there may be 100,000), and paths expanded from variables (`%t` gives a new one each
+    /// second), are closed with their last tree connect.
     _kept: Option<Arc<dyn Vfs>>,
     /// The mount point, once it is known.
     mount_point: Arc<tokio::sync::OnceCell<PathBuf>>,
@@ -124,11 +134,13 @@ impl Mounted {
 
 impl OpenVolumes {
     /// Returns the volume of `share`, which `volumes` opens if it is not open. Calls for the same volume meanwhile wait
-    /// for the same attempt. `number` returns the number of a new volume.
+    /// for the same attempt. `is_fixed`: the configuration contains the path literally. `number` returns the number of
+    /// a new volume.
     pub(super) async fn get(
         &self,
         volumes: &dyn Volumes,
         share: &Share,
+        is_fixed: bool,
         number: impl FnOnce() -> u64,
     ) -> vfs::Result<Volume> {
         let Entry { mounted, attempt } = self.entry(volumes.id(share));
@@ -136,8 +148,7 @@ impl OpenVolumes {
         if let Some(volume) = mounted.volume() {
             return Ok(volume);
         }
-        // A path expanded from variables may be wrong, which says nothing about a file system.
-        let is_fixed = share.path_template.is_none();
+        // Another path may be wrong, which says nothing about a file system.
         if is_fixed && !matches!(*attempt.lock(), Attempt::Begun(_)) {
             *attempt.lock() = Attempt::Begun(Instant::now());
         }
@@ -150,7 +161,7 @@ impl OpenVolumes {
             };
         }
         let vfs = opened?;
-        let kept = share.path_template.is_none().then(|| vfs.clone());
+        let kept = is_fixed.then(|| vfs.clone());
         let mount_point = Arc::default();
         *mounted = Mounted { number: number(), vfs: Some(Arc::downgrade(&vfs)), _kept: kept, mount_point };
         Ok((mounted.number, vfs))
@@ -166,7 +177,7 @@ impl OpenVolumes {
 
     /// Returns the state of a volume.
     pub(super) fn state(&self, id: &VolumeId) -> VolumeState {
-        let Some(Entry { mounted, attempt }) = self.0.lock().get(id).cloned() else { return VolumeState::Closed };
+        let Some(Entry { mounted, attempt }) = self.0.lock().of.get(id).cloned() else { return VolumeState::Closed };
         let open = mounted.try_lock().ok().and_then(|mounted| mounted.volume());
         match (open, *attempt.lock()) {
             (Some((_, vfs)), _) => VolumeState::Open(vfs),
@@ -177,8 +188,8 @@ impl OpenVolumes {
     }
 
     fn entry(&self, id: VolumeId) -> Entry {
-        let mut all = self.0.lock();
-        if let Some(known) = all.get(&id) {
+        let all = &mut *self.0.lock();
+        if let Some(known) = all.of.get(&id) {
             return known.clone();
         }
         // Entries that a call waits for have a second reference.
@@ -187,8 +198,11 @@ impl OpenVolumes {
                 || mounted.try_lock().is_ok_and(|mounted| mounted.volume().is_some())
                 || !matches!(*attempt.lock(), Attempt::None)
         };
-        all.retain(|_, entry| is_used(entry));
-        all.entry(id).or_default().clone()
+        if all.of.len() >= 2 * all.swept + SPARE {
+            all.of.retain(|_, entry| is_used(entry));
+            all.swept = all.of.len();
+        }
+        all.of.entry(id).or_default().clone()
     }
 }
 
@@ -200,7 +214,6 @@ mod tests {
 
     use super::*;
     use crate::answer::block_on;
-    use crate::policy::template::Template;
     use crate::testing::{self, ManualClock};
 
     /// Opens volumes in memory when it is told to, and counts them.
@@ -247,7 +260,7 @@ mod tests {
     #[test]
     fn a_volume_is_opened_once_for_all_who_ask_meanwhile() {
         let (volumes, all, share) = (counted(false), OpenVolumes::default(), Share::new("s", "/s"));
-        let get = || all.get(&volumes, &share, || volumes.opened.load(Ordering::Relaxed));
+        let get = || all.get(&volumes, &share, true, || volumes.opened.load(Ordering::Relaxed));
         let (mut first, mut second) = (pin!(get()), pin!(get()));
         let mut context = Context::from_waker(Waker::noop());
         assert!(first.as_mut().poll(&mut context).is_pending());
@@ -259,7 +272,7 @@ mod tests {
         let mut other = Share::new("t", "/s");
         other.names.wide_links = true;
         volumes.ready.notify_one();
-        let other = block_on(all.get(&volumes, &other, || 9)).expect("it opens");
+        let other = block_on(all.get(&volumes, &other, true, || 9)).expect("it opens");
         assert!(other.0 == 9 && !Arc::ptr_eq(&other.1, &first.1), "other rules for links are another volume");
     }
 
@@ -270,18 +283,18 @@ mod tests {
         let mut context = Context::from_waker(Waker::noop());
         assert!(matches!(all.state(&id), VolumeState::Closed));
         {
-            let mut first = pin!(all.get(&volumes, &share, || 1));
+            let mut first = pin!(all.get(&volumes, &share, true, || 1));
             assert!(first.as_mut().poll(&mut context).is_pending());
             assert!(matches!(all.state(&id), VolumeState::Opening(_)));
         }
         assert!(matches!(all.state(&id), VolumeState::Opening(_)), "the client has gone, the attempt may hang");
         volumes.ready.notify_one();
-        assert!(block_on(all.get(&volumes, &share, || 1)).is_err());
+        assert!(block_on(all.get(&volumes, &share, true, || 1)).is_err());
         all.entry(VolumeId::new(&[b"another"]));
         assert!(matches!(all.state(&id), VolumeState::Failed(vfs::Errno::IO)));
         let works = counted(false);
         works.ready.notify_one();
-        let _open = block_on(all.get(&works, &share, || 1)).expect("it opens");
+        let _open = block_on(all.get(&works, &share, true, || 1)).expect("it opens");
         assert!(matches!(all.state(&id), VolumeState::Open(_)));
     }
 
@@ -289,7 +302,7 @@ mod tests {
     fn a_mount_point_is_determined_once_for_an_open_volume() {
         let (volumes, all, share) = (counted(false), OpenVolumes::default(), Share::new("s", "/m/s"));
         volumes.ready.notify_one();
-        let _open = block_on(all.get(&volumes, &share, || 1)).expect("it opens");
+        let _open = block_on(all.get(&volumes, &share, true, || 1)).expect("it opens");
         assert_eq!(block_on(all.mount_point(&volumes, &share)), Err(vfs::Errno::AGAIN), "an error is not kept");
         for _ in 0..3 {
             assert_eq!(block_on(all.mount_point(&volumes, &share)), Ok(PathBuf::from("/m")));
@@ -326,24 +339,35 @@ mod tests {
         let (volumes, all, share) = (counted(true), OpenVolumes::default(), Share::new("s", "/s"));
         for attempt in 1..=2 {
             volumes.ready.notify_one();
-            assert_eq!(block_on(all.get(&volumes, &share, || 1)).err(), Some(vfs::Errno::IO));
+            assert_eq!(block_on(all.get(&volumes, &share, true, || 1)).err(), Some(vfs::Errno::IO));
             assert_eq!(volumes.opened.load(Ordering::Relaxed), attempt);
         }
     }
 
     #[test]
-    fn a_volume_of_an_expanded_path_is_closed_with_its_last_user() {
-        let (volumes, all) = (counted(false), OpenVolumes::default());
-        let template = Template::parse("/%U").expect("a known variable");
-        let share = Share { path_template: Some(template), ..Share::new("s", "/s") };
+    fn a_volume_whose_path_is_not_fixed_is_closed_with_its_last_user() {
+        let (volumes, all, share) = (counted(false), OpenVolumes::default(), Share::new("s", "/s"));
         for number in 1..=3 {
             volumes.ready.notify_one();
-            let volume = block_on(all.get(&volumes, &share, || number)).expect("it opens");
+            let volume = block_on(all.get(&volumes, &share, false, || number)).expect("it opens");
             assert_eq!(volume.0, number);
             drop(volume);
         }
-        volumes.ready.notify_one();
-        block_on(all.get(&volumes, &Share::new("t", "/t"), || 4)).expect("it opens");
-        assert_eq!(all.0.lock().len(), 1, "the closed one was forgotten");
+        let open: Vec<_> = (0..10_000)
+            .map(|number| {
+                volumes.ready.notify_one();
+                let share = Share::new("t", format!("/{}", number / 2 * 2));
+                block_on(all.get(&volumes, &share, false, || number)).expect("it opens")
+            })
+            .collect();
+        assert_eq!(all.0.lock().of.len(), 5_000);
+        drop(open);
+        for number in 0..20_000 {
+            volumes.ready.notify_one();
+            let share = Share::new("t", format!("/of/{number}"));
+            block_on(all.get(&volumes, &share, false, || number)).expect("it opens");
+        }
+        let count = all.0.lock().of.len();
+        assert!(count < 100, "{count} are kept");
     }
 }
