@@ -192,6 +192,8 @@ const DEBIAN_GUEST: &[Package] = &[
     package("smbclient", "/usr/bin/smbclient"),
     package("attr", "/usr/bin/getfattr"),
     package("quota", "/usr/sbin/setquota"),
+    package("lvm2", "/usr/sbin/lvcreate"),
+    package("thin-provisioning-tools", "/usr/sbin/thin_check"),
     package("git", "/usr/bin/git"),
     package("make", "/usr/bin/make"),
     package("rsync", "/usr/bin/rsync"),
