@@ -96,6 +96,11 @@ volumes_of() {
     lvs --noheadings --options lv_name --select "lv_tags=frevo-snapshot && origin=$1" guest | grep -c .
 }
 
+# permission FS: what the only snapshot permits.
+permission() {
+    lvs --noheadings --options lv_permissions --select "lv_tags=frevo-snapshot && origin=$1" guest | tr -d ' '
+}
+
 # is VALUE COMMAND...: the output of the command is this value.
 is() {
     value=$1
@@ -106,7 +111,7 @@ is() {
 }
 
 nothing_yet() {
-    snapshot run --dry-run && test ! -e "$mnt/$1/.snapshots" && test "$(volumes_of "$1")" = 0
+    snapshot run --dry-run "$1" && grep -q "would be created" "$work/snapshot" && test ! -e "$mnt/$1/.snapshots" && test "$(volumes_of "$1")" = 0
 }
 
 # A snapshot in the middle of writing is complete, too.
@@ -131,7 +136,7 @@ restricted() {
     for option in ro nosuid nodev noexec; do
         echo "$line" | grep -q "[ ,]$option[ ,]" || return 1
     done
-    ! touch "$mnt/$1/.snapshots/$(oldest "$1")/new" && test "$(lvs --noheadings -o lv_permissions "guest/@frevo-snapshot" | grep -c read-only)" -ge 1
+    ! touch "$mnt/$1/.snapshots/$(oldest "$1")/new" && is read-only permission "$1"
 }
 
 # The kernel's client opens a file in the oldest snapshot, which is to be removed.
@@ -160,7 +165,7 @@ pruned() {
 of_others() {
     lvcreate --quiet --snapshot --name mine "guest/$1" || return 1
     sleep 1
-    snapshot run && snapshot create "$1" || return 1
+    snapshot run "$1" && snapshot create "$1" || return 1
     lvchange --quiet --permission rw "guest/$1-frevo-$(oldest "$1" | cut -d- -f2-)" || return 1
     refused "no longer read-only" prune "$1" && test "$(volumes_of "$1")" = 2 || return 1
     lvchange --quiet --permission r "guest/$1-frevo-$(oldest "$1" | cut -d- -f2-)"
@@ -176,16 +181,33 @@ booted() {
     ! shows "$1" "$newest" now && client "$1" ls || return 1
     ! client "$1" "ls $newest/*" || return 1
     snapshot list "$1" && grep -q "not mounted" "$work/snapshot" || return 1
-    snapshot run --dry-run && grep -q "would be mounted" "$work/snapshot" || return 1
+    snapshot run --dry-run "$1" && grep -q "would be mounted" "$work/snapshot" || return 1
     snapshot run "$1" && grep -q mounted "$work/snapshot" && shows "$1" "$newest" now
+}
+
+# A volume that cannot be removed, because a process has its device open, is mounted again.
+held() {
+    version=$(oldest "$1")
+    sleep 1
+    snapshot create "$1" || return 1
+    exec 6<"/dev/guest/$1-frevo-${version#@GMT-}" || return 1
+    refused "cannot remove guest/$1-frevo-" prune "$1"
+    kept=$?
+    exec 6<&-
+    test "$kept" = 0 && shows "$1" "$version" now && snapshot prune "$1" && test "$(volumes_of "$1")" = 1
+}
+
+# used: how full the pool is, in percent.
+used() {
+    lvs --noheadings --options data_percent guest/pool | sed 's/ //g; s/[.].*//'
 }
 
 # A pool that is nearly full gets no other snapshot. The others are still removed.
 full() {
-    rm -f "$mnt/ext4/filler"
     snapshot create ext4 || return 1
-    head -c 300M /dev/zero | tr '\0' x >"$mnt/ext4/filler"
-    sync
+    while test "$(used)" -lt 91; do
+        head -c 8M /dev/zero | tr '\0' x >>"$mnt/ext4/filler" && sync || return 1
+    done
     lvs guest
     refused "the thin pool guest/pool is full to" create ext4 || return 1
     remedy=$(sed -n 's/.*`\(lvextend [^`]*\)`.*/\1/p' "$work/snapshot")
@@ -211,7 +233,7 @@ without_lvm() {
 configuration >"$work/smb.conf"
 check volumes volumes
 check people people
-check serves serve
+serve || exit 1
 for fs in ext4 xfs; do
     check "$fs.dry-run" nothing_yet "$fs"
     check "$fs.created" created "$fs"
@@ -223,6 +245,7 @@ for fs in ext4 xfs; do
     check "$fs.of-others" of_others "$fs"
     check "$fs.booted" booted "$fs"
 done
+check ext4.held held ext4
 check full-pool full
 check not-thin not_thin
 check without-lvm without_lvm

@@ -1,11 +1,12 @@
 //! The directory `.snapshots` of a volume, with the record of the snapshots that this program created in it.
 //!
-//! LVM itself keeps the record of thin volumes (`thin`). On btrfs it is a file here. A name is recorded before its snapshot is created, and btrfs creates a snapshot in one step. So a process that is
-//! killed leaves at most a recorded name without a snapshot, which the next run drops. Only a snapshot that is
-//! recorded, read-only, and taken of the present subvolume is ever removed.
+//! LVM itself keeps the record of thin volumes (`thin`). On btrfs it is a file here. A name is recorded before its
+//! snapshot is created, and btrfs creates a snapshot in one step. So a process that is killed leaves at most a recorded
+//! name without a snapshot, which the next run drops. Only a snapshot that is recorded, read-only, and taken of the
+//! present subvolume is ever removed.
 //!
-//! Everything is found from the open root of the volume, and no link is followed, because users may own the directories there,
-//! and may exchange the names in them.
+//! Everything is found from the open root of the volume, and no link is followed, because users may own the directories
+//! there, and may exchange the names in them.
 
 use std::ffi::CString;
 use std::fs::File;

@@ -276,3 +276,100 @@ fn message(text: &[u8]) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     lines.join("; ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `lvs` 2.03.16 reported of a group with a pool, a volume on ext4, a snapshot of it, and a linear volume.
+    const REPORT: &str = include_str!("lvs.json");
+    const ORIGIN: &str = "CcrF1p-iMVD-Z4OK-Ph70-zS8J-IyWr-1yOdXP";
+    const SNAPSHOT: &str = "0eA3R5-0unh-WfB2-dy09-TUz1-SbSk-1wP8AX";
+
+    fn parsed(text: &str) -> Volumes {
+        Volumes::parse(text.as_bytes()).expect("it is a report")
+    }
+
+    /// The report with another text in place of one that occurs once.
+    fn changed(from: &str, to: &str) -> Volumes {
+        assert_eq!(REPORT.matches(from).count(), 1, "{from}");
+        parsed(&REPORT.replace(from, to))
+    }
+
+    #[test]
+    fn a_report_has_the_volumes_and_the_snapshot() {
+        let volumes = parsed(REPORT);
+        let origin = volumes.find(ORIGIN).expect("it is reported");
+        assert!(origin.is_thin() && origin.name() == "guest/ext4");
+        assert_eq!(origin.device(), Some((Path::new("/dev/mapper/guest-ext4"), rustix::fs::makedev(253, 4))));
+        let all = volumes.snapshots(ORIGIN);
+        assert_eq!(all.len(), 1);
+        let Taken { moment, name, of, own } = &all[0].taken;
+        assert_eq!((*moment, name.as_str(), &**of), (1_795_852_031, "@GMT-2026.11.28-07.47.11", ORIGIN));
+        assert_eq!((own.as_deref(), all[0].state), (Some(SNAPSHOT), State::Own));
+        let plain = volumes.find("6D9Ki6-ClG3-UuHe-Ev5i-2mn2-82Tz-4fWWjY").expect("it is reported");
+        assert!(!plain.is_thin() && plain.layout() == "linear");
+        let hidden = volumes.find("gi3glQ-OYM3-HDFR-uJ5Y-RWXC-vOGn-y01dgF").expect("it is reported");
+        assert_eq!((hidden.name().as_str(), hidden.device()), ("guest/lvol0_pmspare", None));
+        assert!(volumes.snapshots(SNAPSHOT).is_empty() && volumes.find("").is_none());
+        for text in ["", "{}", "[]", r#"{"report":[{"lv":[{"vg_name":"guest"}]}]}"#] {
+            assert!(Volumes::parse(text.as_bytes()).is_err(), "{text}");
+        }
+        assert!(parsed(r#"{"report":[{"lv":[]}]}"#).find(ORIGIN).is_none());
+    }
+
+    #[test]
+    fn only_a_read_only_snapshot_of_the_volume_with_all_tags_is_one_to_remove() {
+        let state = |volumes: Volumes| volumes.snapshots(ORIGIN).first().map(|snapshot| snapshot.state);
+        let of = format!("frevo-of.{ORIGIN}");
+        assert_eq!(state(changed("\"read-only\"", "\"writeable\"")), Some(State::Writable));
+        let origin = format!("\"origin_uuid\":\"{ORIGIN}\"");
+        assert_eq!(state(changed(&origin, "\"origin_uuid\":\"\"")), Some(State::Former));
+        assert_eq!(state(changed(",frevo-snapshot", "")), None);
+        assert_eq!(state(changed(",frevo-snapshot", ",frevo-snapshots")), None);
+        assert_eq!(state(changed("frevo-at.2026.11.28-07.47.11,", "")), None);
+        assert_eq!(state(changed("frevo-at.2026.11.28", "frevo-at.2026.13.28")), None);
+        assert_eq!(state(changed("frevo-at.2026", "frevo-at./../2026")), None);
+        assert_eq!(state(changed(&of, "frevo-of.6D9Ki6-ClG3-UuHe-Ev5i-2mn2-82Tz-4fWWjY")), None);
+        // Tags on the volume itself make it no snapshot.
+        let own = format!("\"lv_uuid\":\"{SNAPSHOT}\"");
+        assert_eq!(state(changed(&own, &format!("\"lv_uuid\":\"{ORIGIN}\""))), None);
+    }
+
+    #[test]
+    fn a_pool_that_is_nearly_full_is_refused() {
+        let check = |volumes: Volumes| {
+            let origin = volumes.find(ORIGIN).expect("it is reported");
+            volumes.check_pool(origin).map_err(|error| format!("{error:#}"))
+        };
+        assert_eq!(check(parsed(REPORT)), Ok(()));
+        assert_eq!(check(changed("\"47.26\"", "\"90.00\"")), Ok(()));
+        for (from, to, expected) in [
+            ("\"47.26\"", "\"90.01\"", "guest/pool is full to 90.01 % of its data, "),
+            ("\"47.26\"", "\"100.00\"", "`lvextend --size +10G guest/pool`"),
+            ("\"14.16\"", "\"93.75\"", "`lvextend --poolmetadatasize +1G guest/pool`"),
+            ("\"47.26\"", "\"\"", "activate the pool"),
+        ] {
+            let said = check(changed(from, to)).expect_err("it is refused");
+            assert!(said.contains(expected), "{to}: {said}");
+        }
+        let faulty = REPORT.replace("\"lv_health_status\":\"\"", "\"lv_health_status\":\"out_of_data\"");
+        assert!(check(parsed(&faulty)).is_err_and(|said| said.contains("reports `out_of_data`")));
+    }
+
+    #[test]
+    fn the_uuid_of_a_device_has_those_of_the_group_and_of_the_volume() {
+        let uuid = "LVM-Bz8pBM4WhRmOIPlLmvcZLLr7cLRCYyZtCcrF1piMVDZ4OKPh70zS8JIyWr1yOdXP";
+        let group: Id = "Bz8pBM-4WhR-mOIP-lLmv-cZLL-r7cL-RCYyZt".into();
+        assert_eq!(uuids(uuid), Some((group, ORIGIN.into())));
+        for other in ["", "CRYPT-LUKS2-00112233-data", &uuid[..67], &format!("{uuid}-tpool"), &format!("{uuid}a")] {
+            assert_eq!(uuids(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_message_is_one_line() {
+        assert_eq!(message(b"  one\n\n  two  \n"), "one; two");
+        assert_eq!(message(&[b'x'; 2 * MESSAGE]).len(), MESSAGE);
+    }
+}

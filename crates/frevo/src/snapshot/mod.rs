@@ -1,10 +1,10 @@
 //! `frevo snapshot`: creates, lists and removes snapshots of shares on btrfs and on thin volumes of LVM.
 //!
 //! The server itself creates none, because it has not the privileges. `frevo-snapshot.timer` executes `frevo snapshot
-//! run` every hour and at boot. `source` finds the subvolume or thin volume of a share, `holder` has the directory of the
-//! snapshots, `record` the list of those that this program created on btrfs, `btrfs` the ioctls. `thin` does the same on
-//! LVM, with its programs (`lvm`) and with mounts (`mounts`). Which are kept is decided by [`Schedule`]. Exit status:
-//! 0 done; 1 something failed; 2 wrong usage.
+//! run` every hour and at boot. `source` finds the subvolume or thin volume of a share, `holder` has the directory of
+//! the snapshots, `record` the list of those that this program created on btrfs, `btrfs` the ioctls. `thin` does the
+//! same on LVM, with its programs (`lvm`) and with mounts (`mounts`). Which are kept is decided by [`Schedule`]. Exit
+//! status: 0 done; 1 something failed; 2 wrong usage.
 
 mod btrfs;
 mod holder;
@@ -38,9 +38,9 @@ use crate::table::table;
 ///
 /// A share with `frevo:snapshots = auto` shows them. `frevo:snapshot schedule` says how many are kept. Several shares
 /// in one subvolume or thin volume of LVM have the same snapshots, and what any of them wants to keep is kept. Only
-/// snapshots that this command created are ever removed, and never the newest. None is removed while `frevo check` fails
-/// for the configuration, the configuration includes files that are missing or depend on the session, or the volume of a
-/// share with a schedule is not found.
+/// snapshots that this command created are ever removed, and never the newest. None is removed while `frevo check`
+/// fails for the configuration, the configuration includes files that are missing or depend on the session, or the
+/// volume of a share with a schedule is not found.
 #[derive(Args, Debug)]
 pub struct SnapshotArgs {
     #[command(subcommand)]
@@ -444,7 +444,8 @@ impl Work<'_> {
 fn check_clock(newest: &Taken, holder: &Holder<'_>, now: i64) -> Result<()> {
     if newest.moment > now {
         bail!(
-            "{} is newer than the present time, so the clock was set back; set the clock, or remove that snapshot with {}",
+            "{} is newer than the present time, so the clock was set back; set the clock, or remove that snapshot \
+             with {}",
             holder.path.join(&newest.name).display(),
             holder.source.removal()
         );

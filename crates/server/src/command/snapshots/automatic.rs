@@ -24,8 +24,8 @@ use crate::policy::snapshots::{Automatic, PLACES, Place as Names, is_trusted, re
 use crate::state::SnapshotSearch;
 use crate::tree::{Catalogue, Disk, Place, Volume};
 use crate::vfs::{
-    self, Access, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Node, Op, RelPath, SERVER,
-    SymlinkPolicy, Time, Vfs, read_into,
+    self, Access, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Node, Op, RelPath, SERVER, SymlinkPolicy,
+    Time, Vfs, read_into,
 };
 use crate::yielding::Work;
 
