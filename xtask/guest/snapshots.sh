@@ -2,7 +2,7 @@
 # Snapshots of thin volumes of LVM (`frevo snapshot`), with ext4 and with XFS that has quotas: as clients see them, in
 # use, after a boot, and in a pool that is nearly full. The server runs in a mount namespace of its own, as the unit's
 # PrivateMounts= and ProtectSystem= make one. It needs root, device-mapper, and the packages lvm2,
-# thin-provisioning-tools, xfsprogs, cifs-utils and smbclient.
+# thin-provisioning-tools, xfsprogs, cifs-utils, smbclient and systemd.
 set -u
 . "$(dirname "$0")/library.sh"
 
@@ -217,6 +217,34 @@ full() {
     ${remedy%% +*} +300M guest/pool && snapshot create ext4
 }
 
+in_systemd() {
+    nsenter --target "$(pgrep -x systemd | head -n 1)" --mount --pid "$@"
+}
+
+# The unit of the timer, with its restrictions, under a systemd of its own: it mounts and removes snapshots. With a mount
+# namespace of its own it would mount them for nobody, and refuses.
+unit() {
+    units=/run/systemd/system
+    mkdir -p /etc/frevo "$units/frevo-snapshot.service.d" && cp "$work/smb.conf" /etc/frevo/smb.conf || return 1
+    sed "s|/usr/bin/frevo|$FREVO|" "$(dirname "$0")/../../packaging/frevo-snapshot.service" >"$units/frevo-snapshot.service"
+    printf '[Unit]\nDefaultDependencies=no\n[Service]\nStandardError=append:%s\n' "$work/unit" >"$units/frevo-snapshot.service.d/log.conf"
+    printf '[Unit]\nDefaultDependencies=no\n' >"$units/alone.target"
+    mount -t cgroup2 cgroup2 /sys/fs/cgroup || return 1
+    env -i container=lxc PATH="$PATH" unshare --pid --fork --kill-child --mount --propagation shared --mount-proc \
+        /lib/systemd/systemd --system --unit=alone.target &
+    for _ in $(seq 120); do
+        in_systemd systemctl is-active alone.target && break
+        sleep 1
+    done
+    version=$(newest xfs)
+    test "$(volumes_of ext4)" = 2 && umount "$mnt/xfs/.snapshots/$version" || return 1
+    in_systemd systemctl start frevo-snapshot.service || return 1
+    test "$(volumes_of ext4)" = 1 && shows xfs "$version" now && umount "$mnt/xfs/.snapshots/$version" || return 1
+    printf '[Service]\nProtectKernelModules=yes\n' >"$units/frevo-snapshot.service.d/namespace.conf"
+    in_systemd systemctl daemon-reload
+    ! in_systemd systemctl start frevo-snapshot.service && grep "mount namespace of its own" "$work/unit"
+}
+
 not_thin() {
     printf '[plain]\npath = %s\n' "$mnt/plain" >>"$work/smb.conf"
     refused "which is not a thin volume of LVM (linear)" create plain
@@ -247,6 +275,7 @@ for fs in ext4 xfs; do
 done
 check ext4.held held ext4
 check full-pool full
+check unit unit
 check not-thin not_thin
 check without-lvm without_lvm
 lvs --all --reportformat json --units b --options vg_name,lv_name,lv_uuid,lv_dm_path,lv_layout,lv_permissions,lv_kernel_major,lv_kernel_minor,lv_health_status,pool_lv_uuid,origin_uuid,lv_tags,data_percent,metadata_percent guest

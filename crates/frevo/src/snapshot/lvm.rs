@@ -200,8 +200,10 @@ pub(super) fn create(origin: &Logical, name: &str) -> Result<()> {
     let new = format!("{}-frevo-{time}", origin.lv_name);
     let (at, of) = (format!("{AT}{time}"), format!("{OF}{}", origin.lv_uuid));
     let tags = ["--addtag", TAG, "--addtag", &at, "--addtag", &of];
-    // Without a size, the snapshot of a thin volume is thin.
-    let options = ["--snapshot", "--name", &new, "--permission", "r", "--setactivationskip", "n", "--activate", "y"];
+    // A thin volume with an origin and without a size is a snapshot. With `--snapshot`, LVM would load the module of
+    // snapshots that are not thin, which the service may not do.
+    let options =
+        ["--type", "thin", "--name", &new, "--permission", "r", "--setactivationskip", "n", "--activate", "y"];
     run("lvcreate", &[options.as_slice(), &tags, &["--yes", &origin.name()]].concat()).map(drop)
 }
 
