@@ -278,6 +278,7 @@ check full-pool full
 check unit unit
 check not-thin not_thin
 check without-lvm without_lvm
+# crates/frevo/src/snapshot/lvs.json is a part of this.
 lvs --all --reportformat json --units b --options vg_name,lv_name,lv_uuid,lv_dm_path,lv_layout,lv_permissions,lv_kernel_major,lv_kernel_minor,lv_health_status,pool_lv_uuid,origin_uuid,lv_tags,data_percent,metadata_percent guest
 stop
 grep -e ERROR -e panicked "$work/server.log"

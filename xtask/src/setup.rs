@@ -194,6 +194,7 @@ const DEBIAN_GUEST: &[Package] = &[
     package("quota", "/usr/sbin/setquota"),
     package("lvm2", "/usr/sbin/lvcreate"),
     package("thin-provisioning-tools", "/usr/sbin/thin_check"),
+    package("systemd", "/lib/systemd/systemd"),
     package("git", "/usr/bin/git"),
     package("make", "/usr/bin/make"),
     package("rsync", "/usr/bin/rsync"),
