@@ -33,12 +33,13 @@ people() {
 }
 
 # serve: starts the server with $work/smb.conf, and waits until it listens. $SERVER is the id of its process.
+# $WRAP, if it is set, is a command that executes it.
 serve() {
     if test "$TARGET" = samba; then
         mkdir -p /run/samba /var/log/samba
         smbd --foreground --no-process-group --configfile="$work/smb.conf" >>"$work/server.log" 2>&1 &
     else
-        "$FREVO" serve --config "$work/smb.conf" >>"$work/server.log" 2>&1 &
+        ${WRAP:-} "$FREVO" serve --config "$work/smb.conf" >>"$work/server.log" 2>&1 &
     fi
     SERVER=$!
     for _ in $(seq 240); do

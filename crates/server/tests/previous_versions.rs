@@ -573,6 +573,17 @@ fn versions_that_users_could_have_made_are_not_found() {
     }
 }
 
+/// `frevo snapshot` makes mount points with mode 0. An empty directory is not an earlier version of the share.
+#[test]
+fn a_mount_point_without_its_snapshot_is_not_a_version() {
+    for (mode, expected) in [(0o755, Ok(())), (0, Err(Status::OBJECT_NAME_NOT_FOUND))] {
+        let (mut client, volume) = finding("/share", &[]);
+        protect(&volume, &format!(".snapshots/{FIRST}"), 0, mode);
+        let opened = create(&mut client, &Ask { version: Some(FIRST), ..open("") });
+        assert_eq!(opened.map(drop), expected, "{mode:o}");
+    }
+}
+
 #[test]
 fn a_link_to_a_directory_with_snapshots_is_not_followed() {
     let (mut client, volume) = finding("/share", &["taken/@GMT-2016.02.01-00.00.00", "else"]);

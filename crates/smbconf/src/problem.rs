@@ -114,6 +114,8 @@ pub enum Code {
     VolumeOption,
     /// Settings with which clients could lose data.
     DataAtRisk,
+    /// Snapshots that are not shown, because others than root could have made them.
+    SnapshotsIgnored,
     /// A setting that has no effect.
     Accepted,
 }

@@ -6,6 +6,7 @@
 //! without its directory or settings with which data could be lost; 2 for wrong usage.
 
 mod parameters;
+mod snapshots;
 mod volumes;
 
 use std::collections::BTreeMap;
@@ -193,6 +194,7 @@ impl Report {
                 look_for_secret(&mut loaded);
                 acl_store = stored_conversions(&mut loaded);
                 volumes = volumes::examine(&mut loaded);
+                snapshots::look(&mut loaded);
                 let effective = if verbose { loaded.effective.all() } else { loaded.effective.differing() };
                 (true, loaded.warnings, effective)
             }

@@ -1,11 +1,12 @@
-//! The directory `.snapshots` of a subvolume, with the record of the snapshots that this program created in it.
+//! The directory `.snapshots` of a volume, with the record of the snapshots that this program created in it.
 //!
-//! A name is recorded before its snapshot is created, and btrfs creates a snapshot in one step. So a process that is
-//! killed leaves at most a recorded name without a snapshot, which the next run drops. Only a snapshot that is
-//! recorded, read-only, and taken of the present subvolume is ever removed.
+//! LVM itself keeps the record of thin volumes (`thin`). On btrfs it is a file here. A name is recorded before its
+//! snapshot is created, and btrfs creates a snapshot in one step. So a process that is killed leaves at most a recorded
+//! name without a snapshot, which the next run drops. Only a snapshot that is recorded, read-only, and taken of the
+//! present subvolume is ever removed.
 //!
-//! Everything is found from the open subvolume, and no link is followed, because users may own the directories there,
-//! and may exchange the names in them.
+//! Everything is found from the open root of the volume, and no link is followed, because users may own the directories
+//! there, and may exchange the names in them.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -19,8 +20,9 @@ use rustix::io::Errno;
 use server::policy::snapshots::Format;
 
 use super::btrfs::{self, Subvolume, Uuid};
-use super::record::Taken;
-use super::source::{DIRECTORY, Source, file_of_root, is_empty, is_of_root};
+use super::record::{Taken, shown};
+use super::source::{DIRECTORY, Kind, Source, file_of_root, is_empty, is_of_root};
+use super::thin::Thin;
 
 const NAME: &str = ".snapshots";
 const RECORD: &str = ".frevo-snapshots";
@@ -42,9 +44,8 @@ impl Source {
         let (directory, is_created) = match open() {
             Err(Errno::NOENT) if !make => return Ok(None),
             Err(Errno::NOENT) => {
-                // A subvolume of its own is not part of the snapshots.
                 let umask = rustix::process::umask(Mode::from_raw_mode(0o777 & !NEW_MODE));
-                let created = btrfs::create(&self.directory, &CString::new(NAME)?);
+                let created = self.make();
                 rustix::process::umask(umask);
                 created.with_context(|| format!("cannot create {}; run this command as root", path.display()))?;
                 (open().with_context(|| format!("cannot open {}", path.display()))?, true)
@@ -73,12 +74,26 @@ impl Source {
         Ok(Some(Holder { source: self, path, directory }))
     }
 
+    fn make(&self) -> io::Result<()> {
+        match self.kind {
+            // A subvolume of its own is not part of the snapshots.
+            Kind::Subvolume { .. } => btrfs::create(&self.directory, &CString::new(NAME)?),
+            Kind::Thin(_) => Ok(rustix::fs::mkdirat(&self.directory, NAME, Mode::from_raw_mode(NEW_MODE))?),
+        }
+    }
+
+    /// Returns whether a directory can be the one that [`Source::make`] has created.
+    fn could_make(&self, directory: &OwnedFd) -> Result<bool> {
+        let Kind::Subvolume { uuid: of, .. } = self.kind else { return Ok(true) };
+        let Subvolume { uuid, parent, read_only } = btrfs::describe(directory)?;
+        Ok(btrfs::is_root(directory)? && uuid != of && parent == Uuid::default() && !read_only)
+    }
+
     /// Sets the mode of a new `.snapshots`. A user may have exchanged it with another directory, whose mode must stay.
     fn prepare(&self, directory: &OwnedFd) -> Result<()> {
         let status = rustix::fs::fstat(directory)?;
-        let is_own = status.st_uid == 0 && status.st_mode & 0o777 & !NEW_MODE == 0 && btrfs::is_root(directory)?;
-        let Subvolume { uuid, parent, read_only } = btrfs::describe(directory)?;
-        if !is_own || uuid == self.uuid || parent != Uuid::default() || read_only {
+        let is_own = status.st_uid == 0 && status.st_mode & 0o777 & !NEW_MODE == 0;
+        if !is_own || !self.could_make(directory)? {
             bail!("another directory has taken its place; move it away and repeat the command");
         }
         // A default ACL of the directory above was inherited.
@@ -102,22 +117,24 @@ impl Source {
 
 /// The directory `.snapshots`.
 pub(super) struct Holder<'a> {
-    source: &'a Source,
+    pub(super) source: &'a Source,
     pub(super) path: PathBuf,
-    directory: OwnedFd,
+    pub(super) directory: OwnedFd,
 }
 
 /// The recorded snapshots that exist, each the oldest first.
 #[derive(Default)]
 pub(super) struct Recorded {
-    /// Those of the present subvolume.
+    /// Those of the present volume.
     pub(super) taken: Vec<Taken>,
-    /// Those of a subvolume that the present one has replaced (a rollback). They are not removed.
+    /// Those of a volume that the present one has replaced (a rollback). They are not removed.
     pub(super) former: Vec<Taken>,
     /// Those that somebody has made writable. They may have been changed, and are not removed.
     pub(super) writable: Vec<Taken>,
     /// Those that cannot be examined, with the reason.
     pub(super) unexamined: Vec<(Taken, String)>,
+    /// Those of all these that should be mounted and are not.
+    pub(super) unmounted: Vec<Taken>,
 }
 
 impl Recorded {
@@ -165,19 +182,29 @@ impl Holder<'_> {
         }
     }
 
+    fn thin(&self) -> Option<&Thin> {
+        match &self.source.kind {
+            Kind::Subvolume { .. } => None,
+            Kind::Thin(thin) => Some(thin),
+        }
+    }
+
     /// Returns the recorded snapshots that exist.
     pub(super) fn recorded(&self) -> Result<Recorded> {
+        if let Some(thin) = self.thin() {
+            return thin.recorded(self);
+        }
         let mut found = Recorded::default();
         let mut record = self.record()?;
         record.sort_unstable();
         record.dedup();
         for entry in record {
             match self.find(&entry) {
-                Ok(Found::Own(own)) if entry.of == self.source.uuid => {
-                    found.taken.push(Taken { own: Some(own), ..entry });
+                Ok(Found::Own(own)) if entry.of == self.source.id => {
+                    found.taken.push(Taken { own: Some(shown(&own)), ..entry });
                 }
-                Ok(Found::Own(own)) => found.former.push(Taken { own: Some(own), ..entry }),
-                Ok(Found::Writable(own)) => found.writable.push(Taken { own: Some(own), ..entry }),
+                Ok(Found::Own(own)) => found.former.push(Taken { own: Some(shown(&own)), ..entry }),
+                Ok(Found::Writable(own)) => found.writable.push(Taken { own: Some(shown(&own)), ..entry }),
                 Ok(Found::Other) => {}
                 Err(error) => {
                     let why = format!("cannot examine {}: {error:#}", self.path.join(&entry.name).display());
@@ -202,7 +229,7 @@ impl Holder<'_> {
             return Ok(Found::Other);
         }
         let Subvolume { uuid, parent, read_only } = btrfs::describe(&directory)?;
-        Ok(match parent == entry.of && entry.own.is_none_or(|own| own == uuid) {
+        Ok(match shown(&parent) == entry.of && entry.own.as_ref().is_none_or(|own| *own == shown(&uuid)) {
             true if read_only => Found::Own(uuid),
             true => Found::Writable(uuid),
             false => Found::Other,
@@ -228,11 +255,14 @@ impl Holder<'_> {
 }
 
 impl Lock<'_> {
-    /// Creates a snapshot of the subvolume.
+    /// Creates a snapshot of the volume.
     pub(super) fn create(&self, moment: i64) -> Result<Taken> {
         let holder = self.holder;
         let name = String::from_utf8(Format::token().name(moment, None))?;
-        let mut new = Taken { moment, name, of: holder.source.uuid, own: None };
+        let mut new = Taken { moment, name, of: holder.source.id.clone(), own: None };
+        if let Some(thin) = holder.thin() {
+            return thin.create(holder, &new);
+        }
         let path = holder.path.join(&new.name);
         let mut all = holder.recorded()?.all();
         // An entry of this name that exists belongs to someone else, and must not be recorded.
@@ -247,24 +277,35 @@ impl Lock<'_> {
         created.with_context(|| format!("cannot create {}", path.display()))?;
         let found = holder.find(&new).with_context(|| format!("cannot examine {}", path.display()))?;
         let Found::Own(own) = found else { bail!("{} is not the new snapshot", path.display()) };
-        new.own = Some(own);
+        new.own = Some(shown(&own));
         Ok(new)
     }
 
     /// Removes a snapshot.
     pub(super) fn remove(&self, taken: &Taken) -> Result<()> {
         let holder = self.holder;
+        if let Some(thin) = holder.thin() {
+            return thin.remove(holder, taken);
+        }
         let path = holder.path.join(&taken.name);
         let found = holder.find(taken).with_context(|| format!("cannot examine {}", path.display()))?;
-        if taken.of != holder.source.uuid || !matches!(found, Found::Own(_)) {
+        if taken.of != holder.source.id || !matches!(found, Found::Own(_)) {
             bail!("{} is not the snapshot that was recorded; it is kept", path.display());
         }
         let destroyed = btrfs::destroy(&holder.directory, &CString::new(taken.name.as_str())?);
         destroyed.with_context(|| format!("cannot remove {}", path.display()))
     }
 
+    /// Mounts snapshots, and returns what happened to each.
+    pub(super) fn mount(&self, unmounted: &[Taken]) -> Result<Vec<(Taken, Result<()>)>> {
+        self.holder.thin().map_or(Ok(Vec::new()), |thin| thin.mount_all(self.holder, unmounted))
+    }
+
     /// Drops names from the record whose snapshots no longer exist, and adds the UUIDs of new ones.
     pub(super) fn tidy(&self) -> Result<()> {
+        if let Some(thin) = self.holder.thin() {
+            return thin.tidy(self.holder);
+        }
         let before = self.holder.record()?;
         let all = self.holder.recorded()?.all();
         if all == before { Ok(()) } else { self.write(&all) }

@@ -1,14 +1,18 @@
-//! `frevo snapshot`: creates, lists and removes snapshots of shares on btrfs.
+//! `frevo snapshot`: creates, lists and removes snapshots of shares on btrfs and on thin volumes of LVM.
 //!
 //! The server itself creates none, because it has not the privileges. `frevo-snapshot.timer` executes `frevo snapshot
-//! run` every hour. `source` finds the subvolume of a share, `holder` has the directory of the snapshots, `record` the
-//! list of those that this program created, `btrfs` the ioctls. Which are kept is decided by [`Schedule`]. Exit status:
-//! 0 done; 1 something failed; 2 wrong usage.
+//! run` every hour and at boot. `source` finds the subvolume or thin volume of a share, `holder` has the directory of
+//! the snapshots, `record` the list of those that this program created on btrfs, `btrfs` the ioctls. `thin` does the
+//! same on LVM, with its programs (`lvm`) and with mounts (`mounts`). Which are kept is decided by [`Schedule`]. Exit
+//! status: 0 done; 1 something failed; 2 wrong usage.
 
 mod btrfs;
 mod holder;
+mod lvm;
+mod mounts;
 mod record;
 mod source;
+mod thin;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,16 +31,16 @@ use smbconf::{Code, Loaded, Problem, Severity, Sources};
 
 use self::holder::{Holder, Lock, Recorded};
 use self::record::Taken;
-use self::source::Source;
+use self::source::{Kind, Source};
 use crate::table::table;
 
-/// Creates, lists and removes snapshots of shares on btrfs, which clients see as previous versions
+/// Creates, lists and removes snapshots of shares on btrfs and thin volumes, which clients see as previous versions
 ///
 /// A share with `frevo:snapshots = auto` shows them. `frevo:snapshot schedule` says how many are kept. Several shares
-/// in one subvolume have the same snapshots, and what any of them wants to keep is kept. Only snapshots that this
-/// command created are ever removed, and never the newest. None is removed while `frevo check` fails for the
-/// configuration, the configuration includes files that are missing or depend on the session, or the subvolume of a
-/// share with a schedule is not found.
+/// in one subvolume or thin volume of LVM have the same snapshots, and what any of them wants to keep is kept. Only
+/// snapshots that this command created are ever removed, and never the newest. None is removed while `frevo check`
+/// fails for the configuration, the configuration includes files that are missing or depend on the session, or the
+/// volume of a share with a schedule is not found.
 #[derive(Args, Debug)]
 pub struct SnapshotArgs {
     #[command(subcommand)]
@@ -51,7 +55,8 @@ enum Action {
     List(Options),
     /// Remove the snapshots that the schedule does not keep
     Prune(Options),
-    /// Create a snapshot if the schedule wants one, and remove those that it does not keep
+    /// Mount snapshots of thin volumes after a boot, create one if the schedule wants it, and remove those that it does
+    /// not keep
     Run(Options),
 }
 
@@ -70,11 +75,13 @@ struct Options {
     json: bool,
 }
 
-/// What is done with a subvolume.
+/// What is done with a volume.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
     Create,
     List,
+    /// Only mount the snapshots that are not mounted.
+    Mount,
     Prune,
     Run,
 }
@@ -89,7 +96,7 @@ impl Task {
     }
 }
 
-/// A subvolume with its shares.
+/// A subvolume or thin volume with its shares.
 struct Volume<'a> {
     source: Source,
     shares: Vec<&'a Share>,
@@ -97,15 +104,22 @@ struct Volume<'a> {
     schedule: Schedule,
 }
 
-/// Shares whose schedules or subvolumes are not known, with the reason.
+/// Shares whose schedules or volumes are not known, with the reason.
 type Unknown = Vec<(String, String)>;
 
-/// What was done with a subvolume, or with a share whose subvolume was not found.
+/// What was done with a volume, or with a share whose volume was not found.
 #[derive(Serialize, Default)]
 struct Done {
     shares: Vec<String>,
+    /// The root of the subvolume, or of the file system on a thin volume.
     subvolume: Option<PathBuf>,
+    /// The name of a thin volume, after that of its group.
+    logical_volume: Option<String>,
     schedule: String,
+    /// Snapshots that existed and were mounted.
+    mounted: Vec<String>,
+    /// Those that are not mounted.
+    unmounted: Vec<String>,
     created: Option<String>,
     removed: Vec<String>,
     kept: Vec<String>,
@@ -130,16 +144,21 @@ pub fn run(args: SnapshotArgs) -> Result<ExitCode> {
     let (volumes, unknown) = volumes(&loaded, &named);
     let doubt = doubt(&loaded);
     let mut done = Vec::new();
-    // Whatever was named, a share that is not known may be one of the same subvolume, so nothing can be removed.
+    // Whatever was named, a share that is not known may be one of the same volume, so nothing can be removed.
     for (share, why) in unknown.iter().filter(|(share, _)| task.removes() || is_chosen(share)) {
         done.push(Done { shares: vec![share.clone()], errors: vec![why.clone()], ..Done::default() });
     }
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
     let now = i64::try_from(now.as_secs())?;
-    for volume in volumes.iter().filter(|volume| volume.shares.iter().any(|share| is_chosen(&share.name))) {
+    let chosen = volumes.iter().filter(|volume| volume.shares.iter().any(|share| is_chosen(&share.name)));
+    let mut all: Vec<(Task, &Volume<'_>)> = chosen.map(|volume| (task, volume)).collect();
+    let others = if task == Task::Run && named.is_empty() { unscheduled(&loaded, &volumes) } else { Vec::new() };
+    all.extend(others.iter().map(|volume| (Task::Mount, volume)));
+    for (task, volume) in all {
         let mut result = Done {
             shares: volume.shares.iter().map(|share| share.name.clone()).collect(),
             subvolume: Some(volume.source.path.clone()),
+            logical_volume: volume.source.logical_volume().map(str::to_owned),
             schedule: volume.schedule.to_string(),
             ..Done::default()
         };
@@ -147,7 +166,9 @@ pub fn run(args: SnapshotArgs) -> Result<ExitCode> {
         if let Err(error) = work.perform(&mut result) {
             result.errors.push(format!("{error:#}"));
         }
-        done.push(result);
+        if task != Task::Mount || !result.mounted.is_empty() || !result.errors.is_empty() {
+            done.push(result);
+        }
     }
     show(&done, task, &options)?;
     Ok(if done.iter().all(|done| done.errors.is_empty()) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -171,7 +192,7 @@ fn named<'a>(loaded: &'a Loaded, names: &[String]) -> Result<Vec<&'a Share>> {
     names.iter().map(find).collect()
 }
 
-/// Returns the subvolumes of all shares with a schedule and of those that were named, and the shares that may belong to
+/// Returns the volumes of all shares with a schedule and of those that were named, and the shares that may belong to
 /// any of them.
 fn volumes<'a>(loaded: &'a Loaded, named: &[&'a Share]) -> (Vec<Volume<'a>>, Unknown) {
     let faulty: BTreeSet<&str> = loaded.warnings.faulty_shares().collect();
@@ -186,7 +207,7 @@ fn volumes<'a>(loaded: &'a Loaded, named: &[&'a Share]) -> (Vec<Volume<'a>>, Unk
             continue;
         }
         match source(share) {
-            Ok(source) => match volumes.iter_mut().find(|volume| volume.source.uuid == source.uuid) {
+            Ok(source) => match volumes.iter_mut().find(|volume| volume.source.id == source.id) {
                 Some(volume) => {
                     volume.shares.push(share);
                     volume.schedule = volume.schedule.or(share.snapshot_schedule);
@@ -197,6 +218,24 @@ fn volumes<'a>(loaded: &'a Loaded, named: &[&'a Share]) -> (Vec<Volume<'a>>, Unk
         }
     }
     (volumes, unknown)
+}
+
+/// Returns the thin volumes of the other shares, which may have snapshots that `frevo snapshot create` made. What is
+/// wrong with such a share does not matter, because nothing is created or removed for it.
+fn unscheduled<'a>(loaded: &'a Loaded, known: &[Volume<'_>]) -> Vec<Volume<'a>> {
+    let mut found = Vec::<Volume<'_>>::new();
+    for share in loaded.policy.shares.values().map(|share| &**share) {
+        let Ok(source) = source(share) else { continue };
+        let is_other = known.iter().all(|volume| volume.source.id != source.id);
+        match found.iter_mut().find(|volume| volume.source.id == source.id) {
+            Some(volume) => volume.shares.push(share),
+            None if is_other && matches!(source.kind, Kind::Thin(_)) => {
+                found.push(Volume { source, shares: vec![share], schedule: Schedule::default() });
+            }
+            None => {}
+        }
+    }
+    found
 }
 
 /// Returns why shares or schedules may be missing from the configuration as it was read. Then snapshots that they need
@@ -236,7 +275,7 @@ fn source(share: &Share) -> Result<Source> {
     Source::of(&share.path)
 }
 
-/// What is to be done with a subvolume.
+/// What is to be done with a volume.
 struct Work<'a> {
     task: Task,
     volume: &'a Volume<'a>,
@@ -253,22 +292,29 @@ impl Work<'_> {
         let Some(holder) = volume.source.holder(task.creates() && !dry_run)? else {
             if self.wants_new(&[]) {
                 self.warn(done);
+                volume.source.check()?;
                 done.created = Some("(a snapshot)".to_owned());
             }
             return Ok(());
         };
         let lock = if task == Task::List || dry_run { None } else { Some(holder.lock()?) };
-        let Recorded { mut taken, former, writable, unexamined } = holder.recorded()?;
+        let Recorded { mut taken, former, writable, unexamined, unmounted } = holder.recorded()?;
+        self.mount(unmounted, lock.as_ref(), done);
+        if task == Task::Mount {
+            return Ok(());
+        }
         // One that was made writable is not trusted, but is of its period.
-        let of_this = writable.iter().filter(|entry| entry.of == volume.source.uuid);
+        let of_this = writable.iter().filter(|entry| entry.of == volume.source.id);
         let existing: Vec<&Taken> = taken.iter().chain(of_this).collect();
         let newest = existing.iter().max().map(|newest| (*newest).clone());
         let moments: Vec<i64> = existing.into_iter().map(|entry| entry.moment).collect();
         for entry in &writable {
             done.errors.push(format!(
-                "{} is no longer read-only, so somebody may have changed it; it is not removed. `btrfs property set` \
-                 makes it read-only, `btrfs subvolume delete` removes it",
-                holder.path.join(&entry.name).display()
+                "{} is no longer read-only, so somebody may have changed it; it is not removed. {} makes it \
+                 read-only, {} removes it",
+                holder.path.join(&entry.name).display(),
+                volume.source.protection(),
+                volume.source.removal()
             ));
         }
         for (_, why) in &unexamined {
@@ -287,18 +333,22 @@ impl Work<'_> {
         let mut moments: Vec<i64> = taken.iter().map(|taken| taken.moment).collect();
         if is_new {
             self.warn(done);
-            match lock.as_ref().map(|lock| lock.create(now)) {
-                None => {
+            let created = match &lock {
+                Some(lock) => lock.create(now).map(Some),
+                None => volume.source.check().map(|()| None),
+            };
+            match created {
+                Ok(None) => {
                     moments.push(now);
                     done.created = Some("(a snapshot)".to_owned());
                 }
-                Some(Ok(new)) => {
+                Ok(Some(new)) => {
                     moments.push(now);
                     done.created = Some(new.name.clone());
                     taken.push(new);
                 }
                 // Without space, removal of the others is all the more necessary.
-                Some(Err(error)) => done.errors.push(format!("{error:#}")),
+                Err(error) => done.errors.push(format!("{error:#}")),
             }
         }
         let kept = match task {
@@ -314,18 +364,42 @@ impl Work<'_> {
         }
     }
 
+    /// Mounts snapshots of a thin volume that were mounted before the host was started again.
+    fn mount(&self, unmounted: Vec<Taken>, lock: Option<&Lock<'_>>, done: &mut Done) {
+        let is_wanted = self.task.creates() || self.task == Task::Mount;
+        let Some(lock) = lock.filter(|_| is_wanted) else {
+            let list = if is_wanted { &mut done.mounted } else { &mut done.unmounted };
+            list.extend(unmounted.into_iter().map(|taken| taken.name));
+            return;
+        };
+        match lock.mount(&unmounted) {
+            Err(error) => done.errors.push(format!("{error:#}")),
+            Ok(all) => {
+                for (taken, result) in all {
+                    match result {
+                        Ok(()) => done.mounted.push(taken.name),
+                        Err(error) => {
+                            done.errors.push(format!("{error:#}"));
+                            done.unmounted.push(taken.name);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     fn wants_new(&self, moments: &[i64]) -> bool {
         match self.task {
             Task::Create => true,
             Task::Run => self.volume.schedule.is_due(moments, self.now, when::utc_offset),
-            Task::Prune | Task::List => false,
+            Task::Prune | Task::List | Task::Mount => false,
         }
     }
 
     /// btrfs lets the owner of a subvolume's root, which a snapshot of it has too, make the snapshot writable.
     fn warn(&self, done: &mut Done) {
         let source = &self.volume.source;
-        if !source.is_of_root {
+        if matches!(source.kind, Kind::Subvolume { is_of_root: false, .. }) {
             done.warnings.push(format!(
                 "{0} does not belong to root, so its owner can change snapshots of it (`btrfs property set`); run \
                  `chown root {0}` and give rights by the group or an ACL",
@@ -370,9 +444,10 @@ impl Work<'_> {
 fn check_clock(newest: &Taken, holder: &Holder<'_>, now: i64) -> Result<()> {
     if newest.moment > now {
         bail!(
-            "{} is newer than the present time, so the clock was set back; set the clock, or remove that snapshot with \
-             `btrfs subvolume delete`",
-            holder.path.join(&newest.name).display()
+            "{} is newer than the present time, so the clock was set back; set the clock, or remove that snapshot \
+             with {}",
+            holder.path.join(&newest.name).display(),
+            holder.source.removal()
         );
     }
     Ok(())
@@ -400,10 +475,12 @@ fn show(done: &[Done], task: Task, options: &Options) -> Result<()> {
         let mut row = |name: &String, what: String| {
             rows.push(vec![shares.clone(), at.join(".snapshots").join(name).display().to_string(), what]);
         };
+        done.mounted.iter().for_each(|name| row(name, format!("{would}mounted")));
         done.created.iter().for_each(|name| row(name, format!("{would}created")));
         done.removed.iter().for_each(|name| row(name, format!("{would}removed")));
         if task == Task::List {
-            done.kept.iter().for_each(|name| row(name, String::new()));
+            let state = |name| if done.unmounted.contains(name) { "not mounted" } else { "" };
+            done.kept.iter().for_each(|name| row(name, state(name).to_owned()));
         }
     }
     if !rows.is_empty() {

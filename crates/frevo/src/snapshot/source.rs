@@ -1,7 +1,7 @@
-//! The subvolume that contains a share.
+//! The subvolume of btrfs, or the file system on a thin volume of LVM, that contains a share.
 //!
 //! Users may own directories on the path of a share, and can exchange them while this program works as root. So each
-//! component is opened from the open directory above it, and the root of the subvolume is reached upward from the open
+//! component is opened from the open directory above it, and the root of the volume is reached upward from the open
 //! directory of the share. A symbolic link is followed only if nobody but root can have created it.
 
 use std::ffi::{OsStr, OsString};
@@ -15,6 +15,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 
 use super::btrfs::{self, Uuid};
+use super::record::{self, Id};
+use super::thin::Thin;
 
 pub(super) const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 /// For a directory on the path, which is not read.
@@ -24,26 +26,100 @@ const WRITABLE: u32 = 0o022;
 /// Symbolic links on one path, as many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
-/// A subvolume that contains a share.
+/// What contains a share and is snapshotted as a whole.
 pub(super) struct Source {
-    /// Where it is found.
+    /// Where its root is found.
     pub(super) path: PathBuf,
     pub(super) directory: OwnedFd,
-    pub(super) uuid: Uuid,
-    /// Whether its root belongs to root. Another owner can make its snapshots writable.
-    pub(super) is_of_root: bool,
+    pub(super) id: Id,
+    pub(super) kind: Kind,
+}
+
+/// What can be snapshotted.
+pub(super) enum Kind {
+    Subvolume {
+        uuid: Uuid,
+        /// Whether its root belongs to root. Another owner can make its snapshots writable.
+        is_of_root: bool,
+    },
+    Thin(Thin),
 }
 
 impl Source {
-    /// Finds the subvolume that contains the directory `path`.
+    /// Finds what contains the directory `path`.
     pub(super) fn of(path: &Path) -> Result<Source> {
-        let Walked { mut directory, path: mut at } = walk(path)?;
+        let walked = walk(path)?;
+        let is_on_btrfs = btrfs::is_on(&walked.directory);
+        match is_on_btrfs.with_context(|| format!("cannot examine {}", path.display()))? {
+            true => Source::subvolume(walked, path),
+            false => Source::thin(walked, path),
+        }
+    }
+
+    /// Returns how an administrator removes a snapshot.
+    pub(super) fn removal(&self) -> &'static str {
+        match self.kind {
+            Kind::Subvolume { .. } => "`btrfs subvolume delete`",
+            Kind::Thin(_) => "`umount` and `lvremove`",
+        }
+    }
+
+    /// Returns how an administrator makes a snapshot read-only.
+    pub(super) fn protection(&self) -> &'static str {
+        match self.kind {
+            Kind::Subvolume { .. } => "`btrfs property set`",
+            Kind::Thin(_) => "`lvchange --permission r`",
+        }
+    }
+
+    /// Returns the name of the logical volume; `None` on btrfs.
+    pub(super) fn logical_volume(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Subvolume { .. } => None,
+            Kind::Thin(thin) => Some(&thin.name),
+        }
+    }
+
+    /// Returns an error if no snapshot can be created at present, as far as that is known before.
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.kind {
+            Kind::Subvolume { .. } => Ok(()),
+            Kind::Thin(thin) => thin.check(&self.id),
+        }
+    }
+
+    /// Finds the root of the file system above a directory that is on a thin volume.
+    fn thin(walked: Walked, path: &Path) -> Result<Source> {
+        let Walked { mut directory, path: mut at } = walked;
+        let examine = || format!("cannot examine {}", path.display());
+        let (thin, id) = Thin::of(&directory, path)?;
+        let mount = mount(&directory).with_context(examine)?;
+        // Above `/` is `/` itself.
+        while at.parent().is_some() {
+            let above = rustix::fs::openat(&directory, "..", DIRECTORY, Mode::empty());
+            let above = above.with_context(|| format!("cannot open the directory above {}", at.display()))?;
+            if self::mount(&above).with_context(examine)? != mount {
+                break;
+            }
+            at.pop();
+            directory = above;
+        }
+        if !thin.is_whole() {
+            bail!(
+                "{} is mounted without the root of its file system, where the snapshots would be; mount the whole file \
+                 system",
+                at.display()
+            );
+        }
+        Ok(Source { path: at, directory, id, kind: Kind::Thin(thin) })
+    }
+
+    /// Finds the subvolume above a directory that is on btrfs.
+    fn subvolume(walked: Walked, path: &Path) -> Result<Source> {
+        let Walked { mut directory, path: mut at } = walked;
         let examine = || format!("cannot examine {}", path.display());
         let share = rustix::fs::fstat(&directory).with_context(examine)?;
         let mount = mount(&directory).with_context(examine)?;
-        if !btrfs::is_on(&directory).with_context(examine)? {
-            bail!("{} is not on btrfs; snapshots can be created only there", path.display());
-        }
         while !btrfs::is_root(&directory).with_context(examine)? {
             let above = rustix::fs::openat(&directory, "..", DIRECTORY, Mode::empty());
             let above = above.with_context(|| format!("cannot open the directory above {}", at.display()))?;
@@ -61,7 +137,8 @@ impl Source {
         }
         let described = btrfs::describe(&directory).with_context(|| format!("cannot describe {}", at.display()))?;
         let is_of_root = rustix::fs::fstat(&directory).with_context(examine)?.st_uid == 0;
-        Ok(Source { path: at, directory, uuid: described.uuid, is_of_root })
+        let uuid = described.uuid;
+        Ok(Source { path: at, directory, id: record::shown(&uuid), kind: Kind::Subvolume { uuid, is_of_root } })
     }
 }
 

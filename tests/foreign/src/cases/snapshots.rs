@@ -374,7 +374,9 @@ fn of_the_share_itself(fixture: &mut Fixture) -> Result<()> {
             .map(|(name, path)| format!("[{name}]\n\tpath = {}\n", top.join(path).display()))
             .collect();
         let server = fixture.environment.start("itself", &format!("[global]\n@TARGET@\n{shares}"))?;
-        for (share, why) in [("memory", "is not on btrfs"), ("bound", "whole subvolume"), ("link", "symbolic link")] {
+        for (share, why) in
+            [("memory", "neither on btrfs nor"), ("bound", "whole subvolume"), ("link", "symbolic link")]
+        {
             let said =
                 frevo_snapshot(&server, &["create", share]).map_or_else(|why| why.to_string(), |done| done.to_string());
             ensure!(said.contains(why), "{share}: {said}");

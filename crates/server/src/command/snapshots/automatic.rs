@@ -20,40 +20,23 @@ use crate::policy::Storage;
 use crate::policy::limits::{
     FOUND_SNAPSHOTS_MAX, SNAPPER_SNAPSHOTS_MAX, SNAPSHOT_ENTRIES_MAX, SNAPSHOT_INFO_MAX, SNAPSHOT_TWINS_MAX,
 };
-use crate::policy::snapshots::{Automatic, recognize, snapper_time};
+use crate::policy::snapshots::{Automatic, PLACES, Place as Names, is_trusted, recognize, snapper_time};
 use crate::state::SnapshotSearch;
 use crate::tree::{Catalogue, Disk, Place, Volume};
 use crate::vfs::{
-    self, Access, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Metadata, Node, Op, RelPath, SERVER,
-    SymlinkPolicy, Time, Vfs, read_into,
+    self, Access, Errno, FileId, Kind, ListRequest, Lookup, LookupOptions, Node, Op, RelPath, SERVER, SymlinkPolicy,
+    Time, Vfs, read_into,
 };
 use crate::yielding::Work;
 
-/// The directories that may hold snapshots.
-const PLACES: [Names; 2] = [
-    Names { path: &[(b".snapshots", None)], any_prefix: false },
-    // These snapshots are always those of the file system in whose root they are.
-    Names { path: &[(b".zfs", Some(ZFS)), (b"snapshot", Some(ZFS_SNAPSHOTS))], any_prefix: true },
-];
-/// The inode numbers of the directories that ZFS on Linux shows beside its own objects, whose numbers are smaller. No
-/// other file system of the kernel has them. Their mode is 0777, but nobody can create names in them, and names in
-/// `.zfs/snapshot` only with a permission of `zfs allow` or as root.
-const ZFS: u64 = 0x0000_ffff_ffff_ffff;
-const ZFS_SNAPSHOTS: u64 = 0x0000_ffff_ffff_fffd;
 /// The permission to list a directory and to search it.
 const LIST_AND_SEARCH: u32 = 0o5;
+/// The bits of the mode that are permissions.
+const MODE: u32 = 0o7777;
 /// The cost of reading the description of a snapshot ([`Work::spend`]).
 const DESCRIPTION: u32 = 64;
 /// The longest number of a snapshot of snapper, in digits.
 const NUMBER: usize = 9;
-
-struct Names {
-    /// Each with the inode number by which it is trusted whatever its mode is.
-    path: &'static [(&'static [u8], Option<u64>)],
-    /// Whether the time may follow any text. Elsewhere it is the name of the directory that was snapshotted, because
-    /// one directory may hold the snapshots of several.
-    any_prefix: bool,
-}
 
 /// A directory with snapshots that the user may list.
 struct Holder {
@@ -94,12 +77,21 @@ pub(super) async fn view(
             let snapshot = join(&holder.path, name.split(|letter| *letter == b'/'));
             let root = snapshot.and_then(|snapshot| join(&snapshot, holder.within.components()));
             let Some(root) = root else { continue };
-            if let Some(view) = search.views.open(|| search.next_id(), disk, &holder.volume, &root).await {
+            if let Some(view) = search.views.open(|| search.next_id(), disk, &holder.volume, &root).await
+                && !is_mount_point(disk, &view.1).await
+            {
                 return Ok(Some((holder.volume.0, view)));
             }
         }
     }
     Ok(None)
+}
+
+/// Returns whether the root of a view is the mount point of a snapshot that is not mounted. `frevo snapshot` gives it
+/// mode 0. Users without the rights of root cannot open it, and the others would take an empty directory for the share.
+async fn is_mount_point(disk: &Disk, view: &Arc<dyn Vfs>) -> bool {
+    let root = view.lookup(&disk.op, &RelPath::root(), exact()).await;
+    matches!(root, Ok(Lookup::Found { metadata, .. }) if metadata.uid == 0 && metadata.mode & MODE == 0)
 }
 
 /// Returns the directories with snapshots of the share, the nearest first.
@@ -127,15 +119,16 @@ async fn holders(search: SnapshotSearch<'_>, disk: &Disk) -> Result<Vec<Holder>>
 async fn holder(disk: &Disk, volume: &Volume, names: &Names, base: &Path, within: &RelPath) -> Option<Holder> {
     use std::os::unix::ffi::OsStrExt;
     let (mut path, mut last) = (RelPath::root(), None);
-    for (name, control) in names.path {
-        path = path.join(name)?;
+    for step in names.path {
+        path = path.join(step.name.as_bytes())?;
         let Ok(Lookup::Found { node, metadata, .. }) = volume.1.lookup(&disk.op, &path, exact()).await else {
             return None;
         };
-        if metadata.kind != Kind::Directory || !is_trusted(&metadata, *control) {
+        if metadata.kind != Kind::Directory || !is_trusted(metadata.uid, metadata.mode, metadata.id.inode, step.control)
+        {
             return None;
         }
-        last = Some((node, metadata, *control));
+        last = Some((node, metadata, step.control));
     }
     let (node, metadata, control) = last?;
     if node.permissions(&disk.op).await.ok()? & LIST_AND_SEARCH != LIST_AND_SEARCH {
@@ -151,11 +144,6 @@ async fn holder(disk: &Disk, volume: &Volume, names: &Names, base: &Path, within
         prefix: (!names.any_prefix).then(own),
         stamped: metadata.stamped,
     })
-}
-
-/// Returns whether only root can have created the names in a directory.
-fn is_trusted(directory: &Metadata, control: Option<u64>) -> bool {
-    is_of_root(directory) || directory.uid == 0 && control == Some(directory.id.inode)
 }
 
 /// Returns the snapshots in a directory, as they were read before or now.
@@ -218,7 +206,7 @@ async fn read(
         return Err(Errno::NOENT);
     };
     // The name may lead to another directory by now.
-    if metadata.id != holder.id || !is_trusted(&metadata, holder.control) {
+    if metadata.id != holder.id || !is_trusted(metadata.uid, metadata.mode, metadata.id.inode, holder.control) {
         return Err(Errno::ACCES);
     }
     let node = node.open(op, Access { read: true, write: false }).await?;
@@ -301,30 +289,4 @@ async fn description(op: &Op, view: &Arc<dyn Vfs>, number: u32) -> vfs::Result<V
 /// Symbolic links are not followed on the server's own paths.
 fn exact() -> LookupOptions {
     LookupOptions::exact(SymlinkPolicy::NONE)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing;
-
-    #[test]
-    fn directories_of_zfs_are_trusted_by_their_numbers() {
-        let directory = |inode, uid, mode| {
-            let plain = testing::metadata(Kind::Directory, mode, (uid, 0));
-            Metadata { id: FileId { device: 1, inode, stream: 0 }, ..plain }
-        };
-        for (names, inode, uid, mode, expected) in [
-            (1, ZFS, 0, 0o777, true),
-            (1, ZFS, 1000, 0o777, false),
-            (1, ZFS_SNAPSHOTS, 0, 0o777, false),
-            (1, 256, 0, 0o777, false),
-            (1, 256, 0, 0o755, true),
-            (0, ZFS, 0, 0o777, false),
-            (0, 256, 0, 0o755, true),
-        ] {
-            let (_, control) = PLACES[names].path[0];
-            assert_eq!(is_trusted(&directory(inode, uid, mode), control), expected, "{inode:x} {uid} {mode:o}");
-        }
-    }
 }

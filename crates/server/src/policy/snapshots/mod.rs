@@ -2,6 +2,7 @@
 
 mod format;
 mod known;
+mod places;
 mod prefix;
 mod schedule;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 pub use self::format::{Format, UtcOffset};
 pub use self::known::{Automatic, Named, recognize, snapper_time};
+pub use self::places::{PLACES, Place, Step, is_trusted};
 pub use self::prefix::{Pattern, Prefix};
 pub use self::schedule::Schedule;
 
