@@ -127,6 +127,11 @@ class Steps:
         where = f"[...document.querySelectorAll('dialog[open] [name={name}], form.logon [name={name}]')].at(-1)"
         self.browser.run(f"{where}.value = {json.dumps(value)}")
 
+    def search(self, text):
+        """Types into the search field of the page."""
+        field = "document.querySelector('main input[type=search]')"
+        self.browser.run(f"{field}.value = {json.dumps(text)}; {field}.dispatchEvent(new Event('input'))")
+
     def submit(self, fields, text):
         """Fills in the form of a page elsewhere, and clicks the button with this text."""
         button = f"""[...document.querySelectorAll("form button")].find((it) => it.innerText.trim() === {json.dumps(text)})"""

@@ -60,11 +60,43 @@ function state(user) {
   return el("span", { class: "good" }, "ok");
 }
 
+// Where the shown accounts begin, and where those before them do.
+let position = { from: "" };
+let earlier = [];
+let turn = 0;
+
+// The search begins when nothing was typed for a moment.
+function search(go) {
+  const typed = el("input", { type: "search", class: "filter", "aria-label": "Names from", placeholder: "Names from", value: position.from ?? "" });
+  let timer;
+  typed.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => go({ from: typed.value }, []), 300);
+  });
+  return typed;
+}
+
 export async function show(place, isPoll) {
-  const users = await query("users", undefined, isPoll);
-  const again = () => show(place);
+  turn += 1;
+  const mine = turn;
+  const shown = position;
+  const { accounts: users, more } = await query("users", JSON.stringify(shown), isPoll);
+  if (mine !== turn) return;
+  // Another page may be shown meanwhile.
+  const again = async () => {
+    if (place.isConnected) await show(place);
+  };
+  const go = async (to, before) => {
+    [position, earlier] = [to, before];
+    await again();
+    if ("from" in to) place.querySelector("input[type=search]")?.focus();
+  };
+  const turnOver = el("p", { class: "crumbs" },
+    earlier.length > 0 ? button("Previous", () => go(earlier.at(-1), earlier.slice(0, -1))) : [],
+    more ? button("Next", () => go({ after: users.at(-1).name }, [...earlier, shown])) : []);
   place.replaceChildren(
     el("h1", {}, "Users"),
+    search(go),
     panel("Accounts", button("Add a user", () => add(again), "main"), table("Users", [
       ["Name", (user) => user.name, "wrap"],
       ["Full name", (user) => user.full_name, "wrap"],
@@ -76,5 +108,5 @@ export async function show(place, isPoll) {
         button(user.disabled ? "Enable" : "Disable", () => enable(user, again), "", `${user.disabled ? "Enable" : "Disable"} ${user.name}`),
         button("Remove", () => remove(user, again), "danger", `Remove ${user.name}`),
       ], "actions"],
-    ], users, "There are no accounts.")));
+    ], users, shown.from === "" ? "There are no accounts." : "There are no further accounts."), turnOver));
 }

@@ -19,21 +19,19 @@ use super::numbers::{Numbers, SERIES};
 use super::password::Passwords;
 use super::requests::{
     ChangedShare, Closed, Enabled, Former, Located, Named, NewAcl, NewBenchmark, NewPassword, NewShare, NewUser,
-    Restored, RestoredVersion, arguments_of, place_of,
+    Position, Restored, RestoredVersion, arguments_of, place_of,
 };
 use crate::acl::files::{Files, MayReplace};
 use crate::admin::Client;
-use crate::admin::message::{
-    AccountView, Closing, OnBehalf, ServerRequest, ShareReply, ShareRequest, UserReply, UserRequest,
-};
+use crate::admin::message::{Closing, OnBehalf, ServerRequest, ShareReply, ShareRequest, UserReply, UserRequest};
 use crate::health::Report;
 use crate::share;
 use crate::status::{HeldResources, Status};
 
 /// Maximum number of sessions, of tree connects, of opens and of locks that the page gets.
 const SHOWN: usize = 1000;
-/// Maximum number of accounts that the page gets.
-const ACCOUNTS: usize = 10_000;
+/// Maximum number of accounts that the page gets at once.
+const ACCOUNTS: usize = 500;
 
 /// The running server.
 pub(super) struct Server {
@@ -134,17 +132,14 @@ impl Server {
         Ok(value)
     }
 
-    fn users(&self) -> Result<Value> {
-        let (mut client, mut accounts) = (self.client()?, Vec::<AccountView>::new());
-        while accounts.len() < ACCOUNTS {
-            let after = accounts.last().map(|account| account.name.clone());
-            let UserReply::List(page) = client.user(&UserRequest::List { after })? else { return unexpected() };
-            if page.is_empty() {
-                break;
-            }
-            accounts.extend(page);
-        }
-        Ok(serde_json::to_value(accounts)?)
+    fn users(&self, position: Position) -> Result<Value> {
+        let after = position.after();
+        let UserReply::List(mut accounts) = self.client()?.user(&UserRequest::List { after })? else {
+            return unexpected();
+        };
+        let more = accounts.len() > ACCOUNTS;
+        accounts.truncate(ACCOUNTS);
+        Ok(json!({ "accounts": accounts, "more": more }))
     }
 
     fn shares(&self) -> Result<Value> {
@@ -396,7 +391,7 @@ impl Administration for Server {
         let found = match name {
             "overview" => self.overview(),
             "clients" => self.clients(),
-            "users" => self.users(),
+            "users" => place_of(arguments).and_then(|position| self.users(position)),
             "shares" => self.shares(),
             "health" => self.health(),
             "check" => self.check(),

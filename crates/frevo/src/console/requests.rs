@@ -29,6 +29,32 @@ pub(super) struct Named {
     pub(super) name: String,
 }
 
+/// Where a list of names begins.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Position {
+    /// After this name.
+    After(String),
+    /// At this beginning of a name.
+    From(String),
+}
+
+impl Position {
+    /// Returns the name after which the list begins; `None` for the beginning of all.
+    pub(super) fn after(self) -> Option<String> {
+        match self {
+            Position::After(name) => Some(name),
+            Position::From(mut name) => {
+                // The last name before all that begin with `name`, which no account can have.
+                let last = u32::from(name.pop()?);
+                let before = (0..last).rev().find_map(char::from_u32);
+                name.extend(before.into_iter().chain([char::MAX]));
+                Some(name)
+            }
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewUser {
@@ -119,4 +145,23 @@ pub(super) fn place_of<T: DeserializeOwned>(arguments: &Value) -> Result<T> {
 pub(super) fn arguments_of<T: DeserializeOwned>(arguments: Value) -> Result<T> {
     // serde's text may quote the value, which may be a password.
     serde_json::from_value(arguments).ok().context("the request is not what the console expects; load the page again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_begins_at_the_first_name_with_a_beginning() {
+        let all = ["a", "al", "ali", "alice", "alicf", "b", "\u{e000}", "\u{e000}x", "z"];
+        for (from, first) in
+            [("a", "a"), ("al", "al"), ("alic", "alice"), ("alid", "b"), ("c", "\u{e000}"), ("\u{e000}", "\u{e000}")]
+        {
+            let after = Position::From(from.to_owned()).after().expect("a name");
+            assert_eq!(all.iter().find(|name| **name > after.as_str()), Some(&first), "{from}");
+        }
+        assert_eq!(Position::From(String::new()).after(), None);
+        assert_eq!(Position::After("ann".to_owned()).after().as_deref(), Some("ann"));
+        assert!(place_of::<Position>(&Value::from(r#"{"after":"a","from":"b"}"#)).is_err());
+    }
 }

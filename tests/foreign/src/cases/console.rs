@@ -222,6 +222,7 @@ fn browser(fixture: &mut Fixture) -> Result<()> {
     drop(commands);
     connected.wait()?;
 
+    many_users(fixture, &server, &mut browser)?;
     browser.steps(&[
         json!(["click", "Overview"]),
         // The share is named by its cost only.
@@ -265,6 +266,30 @@ fn browser(fixture: &mut Fixture) -> Result<()> {
     ensure!(fs::read(server.conf())? == configuration, "the configuration has changed");
     ensure!(docs.join("letter.txt").exists(), "the files of a removed share stay");
     check_audit(&directory.join("console-audit.json"))
+}
+
+/// The page shows 500 accounts at a time.
+fn many_users(fixture: &Fixture, server: &Server, browser: &mut Browser) -> Result<()> {
+    let line = |number: u32| format!("many{number:04}:0:{0}:{0}:[DU         ]:LCT-00000000:\n", "A".repeat(32));
+    super::passwords::user(fixture, server, &["import", "-"], &(0..1200).map(line).collect::<String>())?;
+    browser.steps(&[
+        json!(["click", "Users"]),
+        json!(["sees", "many0001"]),
+        json!(["lacks", "many0600"]),
+        json!(["accessible"]),
+        json!(["click", "Next"]),
+        json!(["sees", "many0600"]),
+        json!(["click", "Next"]),
+        json!(["sees", "many1199"]),
+        json!(["lacks", "many0600"]),
+        json!(["click", "Previous"]),
+        json!(["sees", "many0600"]),
+        json!(["search", "many119"]),
+        json!(["sees", "many1190"]),
+        json!(["lacks", "many1189"]),
+        json!(["search", ""]),
+        json!(["sees", "dora"]),
+    ])
 }
 
 /// Restores an earlier version of a file, and a file that was deleted after a snapshot. The page shows the share.
