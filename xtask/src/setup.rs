@@ -215,8 +215,13 @@ const DAEMONS: [(&str, &[&str]); 9] = [
 ];
 
 /// Python packages, installed in a separate environment below `target/`.
-const PYTHON: &[&str] =
-    &["Canaille[front,oidc]==0.3.6", "impacket==0.13.1", "prometheus-client==0.26.0", "smbprotocol==1.17.0"];
+const PYTHON: &[&str] = &[
+    "axe-core-python==0.1.0",
+    "Canaille[front,oidc]==0.3.6",
+    "impacket==0.13.1",
+    "prometheus-client==0.26.0",
+    "smbprotocol==1.17.0",
+];
 
 /// The Debian release whose source package of libsmb2 is used (the first is 13, trixie), and the version of that
 /// package.

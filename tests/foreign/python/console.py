@@ -8,7 +8,10 @@ import sys
 import tempfile
 import time
 
+import axe_core_python
+
 PATIENCE = 60
+AXE = os.path.join(os.path.dirname(axe_core_python.__file__), "axe.min.js")
 
 
 class Browser:
@@ -196,11 +199,17 @@ class Steps:
         self.browser.call("Page.reload")
 
     def accessible(self):
-        """Checks in both schemes that texts have contrast and that controls have names."""
+        """Checks in both schemes that texts have contrast and that controls have names, also with axe-core."""
+        if self.browser.run("window.axe === undefined"):
+            with open(AXE, encoding="utf-8") as file:
+                self.browser.run(file.read() + "; null")
         for scheme in ["light", "dark"]:
             self.scheme(scheme)
             low = self.browser.run(LOW_CONTRAST)
             assert not low, (scheme, low)
+            found = self.browser.run("axe.run({resultTypes: ['violations']}).then((done) => done.violations.map("
+                                     "(it) => [it.id, it.help, it.nodes.slice(0, 5).map((node) => node.html)]))")
+            assert not found, (scheme, found)
         tree = self.browser.call("Accessibility.getFullAXTree")["nodes"]
         roles = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree if not node["ignored"]]
         unnamed = [role for role, name in roles if role in NAMED - {"table"} and not name.strip()]
