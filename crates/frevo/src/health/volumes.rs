@@ -17,7 +17,7 @@ use super::probe::{Probe, Threads};
 use super::{Fault, FileSystem};
 
 /// Maximum number of shares that are looked at in one look. More are looked at in turns.
-const SHARES: usize = 256;
+const SHARES: usize = 1024;
 /// An error is a fault when it comes so often without another answer in between.
 const ERRORS: u32 = 2;
 /// How often a volume that could not be opened is tried again.

@@ -13,7 +13,7 @@ use super::{Fault, Health};
 use crate::event_loops::EventLoops;
 
 /// How often faults are looked for.
-const PERIOD: Duration = Duration::from_secs(1);
+const PERIOD: Duration = Duration::from_millis(500);
 /// After this time without an answer there is a fault, so that it is reported within 5 seconds.
 const PATIENCE: Duration = Duration::from_millis(2_500);
 
