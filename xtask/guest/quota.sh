@@ -1,7 +1,7 @@
 #!/bin/sh
-# Quotas on real file systems, beside Samba: XFS and ext4 in loop images, a server with quotas to manage, one without the
-# privilege, and Debian's smbd. It needs root, a kernel with quotas, and the packages quota, xfsprogs, e2fsprogs, samba
-# and smbclient. It changes accounts and mounts, so it is for a virtual machine.
+# Quotas on real file systems, beside Samba: XFS and ext4 in loop images, a server with quotas to manage, one without
+# the privilege, and Debian's smbd. It needs root, a kernel with quotas, python3, and the packages quota, xfsprogs,
+# e2fsprogs, samba, smbclient and strace. It changes accounts and mounts, so it is for a virtual machine.
 #
 # $FREVO is the program. $RESULTS, if it is set, is a file that gets a line for each check: "ok NAME" or "failed NAME".
 # The exit status is 0 only if all checks hold.
@@ -227,8 +227,50 @@ of_frevo() {
     check "$at.limits-are-enforced" has DISK_FULL client bob "$fs" "put $work/6m six"
     rm -f "$work/mnt/$fs/all"/*
     setquota -u bob 0 0 0 0 "$work/mnt/$fs"
-    for uid in $(seq 20001 20040); do setquota -u "$uid" 0 1024 0 0 "$work/mnt/$fs"; done
-    check "$at.many-users-are-listed" is 40 sh -c "smbcquotas -U alice%alicepw -n //127.0.0.1/$fs -L | grep -c 1048576"
+    limit_users 1000 "$work/mnt/$fs"
+    check "$at.many-users-are-listed" is 1000 sh -c "smbcquotas -U alice%alicepw -n //127.0.0.1/$fs -L | grep -c 2097152"
+}
+
+# scale FS: the cost of one user's quota and the memory do not grow with the number of users.
+scale() {
+    fs=$1 at=frevo.$1
+    for users in 1000 100000; do
+        limit_users "$users" "$work/mnt/$fs"
+        calls_of_query "$fs" >"$work/calls.$users"
+        echo "    $fs, $users users: $(cat "$work/calls.$users") calls of quotactl for one, $(memory) KiB of memory"
+    done
+    check "$at.one-of-100000-users" has 2097152 cat "$work/asked"
+    check "$at.a-query-costs-as-much-with-100000-users" is "$(cat "$work/calls.1000")" cat "$work/calls.100000"
+}
+
+# limit_users COUNT DIRECTORY: gives users from 1,000,000 on a limit of 2 MiB (Q_SETQUOTA, BLIMITS).
+limit_users() {
+    python3 - "$1" "$(df --output=source "$2" | tail -n 1)" <<'END'
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+limits = struct.pack("=8QI4x", 2048, 0, 0, 0, 0, 0, 0, 0, 1)
+command = ctypes.c_int(0x800008 << 8)
+for uid in range(1000000, 1000000 + int(sys.argv[1])):
+    if libc.quotactl(command, sys.argv[2].encode(), uid, limits) != 0:
+        sys.exit(f"user {uid}: {os.strerror(ctypes.get_errno())}")
+END
+}
+
+# calls_of_query FS: prints the number of system calls for quotas that the server makes for the quota of one user.
+calls_of_query() {
+    strace -f -qq -e trace=quotactl,quotactl_fd -o "$work/trace" -p "$server" 2>/dev/null &
+    tracer=$!
+    sleep 5
+    cquotas alice "$1" -n -u S-1-22-1-1000050 >"$work/asked" 2>&1
+    sleep 2
+    kill -INT "$tracer"
+    wait "$tracer"
+    grep -c quotactl "$work/trace"
+}
+
+# memory: prints the resident memory of the server.
+memory() {
+    awk '/^VmRSS/ { print $2 }' "/proc/$server/status"
 }
 
 defaults() {
@@ -259,6 +301,7 @@ for fs in xfs ext4; do
     of_frevo "$fs"
 done
 defaults
+for fs in xfs ext4; do scale "$fs"; done
 stop
 
 # A server without the privilege.
