@@ -221,9 +221,8 @@ impl Ground {
         smbclient(&format!("{put}; get large:stream {}", copy.display()))?;
         ensure!(fs::read(copy)? == content, "a large stream has another content");
         // The mount may have noted for a moment that there is no such name.
-        let has_entries = |brick: &PathBuf| {
-            fs::read_dir(brick.join(".frevo-streams")).is_ok_and(|mut store| store.next().is_some())
-        };
+        let has_entries =
+            |brick: &PathBuf| fs::read_dir(brick.join(".frevo-streams")).is_ok_and(|mut store| store.next().is_some());
         ensure!(self.bricks.iter().any(has_entries), "no brick has an entry in the store of large streams");
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Health: whether the event loops and the file systems of shares answer, and whether a file system is full.
 //!
-//! [`watch`] looks at them twice a second: at the loops itself, at file systems on threads that may hang ([`probe`]), and
-//! at GlusterFS through what its calls have experienced. A fault is logged when it begins and when it ends, is part of
-//! the text for `systemctl status`, a metric, and in the answer of `frevo status --live` and `--ready`.
+//! [`watch`] looks at them twice a second: at the loops itself, at file systems on threads that may hang ([`probe`]),
+//! and at GlusterFS through what its calls have experienced. A fault is logged when it begins and when it ends, is part
+//! of the text for `systemctl status`, a metric, and in the answer of `frevo status --live` and `--ready`.
 
 mod probe;
 mod volumes;
