@@ -235,11 +235,13 @@ of_frevo() {
 scale() {
     fs=$1 at=frevo.$1
     for users in 1000 100000; do
-        limit_users "$users" "$work/mnt/$fs"
+        check "$at.$users-users-have-limits" limit_users "$users" "$work/mnt/$fs"
         calls_of_query "$fs" >"$work/calls.$users"
         echo "    $fs, $users users: $(cat "$work/calls.$users") calls of quotactl for one, $(memory) KiB of memory"
     done
     check "$at.one-of-100000-users" has 2097152 cat "$work/asked"
+    # The trace would lack calls if strace could not attach.
+    check "$at.a-query-is-seen" roomy 0 cat "$work/calls.1000"
     check "$at.a-query-costs-as-much-with-100000-users" is "$(cat "$work/calls.1000")" cat "$work/calls.100000"
 }
 
