@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
 use test_environment::{Counts, Health, OtherBuild, Target, interrupt};
@@ -19,11 +20,12 @@ use crate::steps::{cargo, succeeds};
 struct Build {
     name: &'static str,
     how: &'static str,
-    /// The name of its profile in the build directory. Builds with the same one are the same program.
+    /// The name of its profile in the build directory. Builds with the same profile share the compiled dependencies.
     profile: &'static str,
     /// Settings of the profile, which inherits from `release`.
     settings: &'static [&'static str],
-    /// `RUSTFLAGS`.
+    /// Further arguments of the compiler for Frevo's own crates. Compiling all dependencies anew for each build would
+    /// take minutes.
     flags: &'static str,
     /// The library with another allocator, relative to the directory of libraries, and its Debian package.
     allocator: Option<(&'static str, &'static str)>,
@@ -33,15 +35,17 @@ const THIN: &[&str] = &[r#"lto="thin""#, "codegen-units=1"];
 const FAT: &[&str] = &[r#"lto="fat""#, "codegen-units=1"];
 /// The name of the build that uses a profile of the build [`TRAINING`].
 const PGO: &str = "pgo";
+/// What stands for the path of the profile in the arguments of the compiler.
+const PROFILE: &str = "@PROFILE@";
 
 /// The builds. The first one is what `cargo build --release` makes.
 const BUILDS: [Build; 8] = [
     build("release", "generic x86-64, without LTO", "plain", &[], ""),
     build("thin", "thin LTO, one codegen unit", "thin", THIN, ""),
     build("fat", "fat LTO, one codegen unit", "fat", FAT, ""),
-    build("v3", "as thin, for x86-64-v3", "v3", THIN, "-Ctarget-cpu=x86-64-v3"),
-    build("native", "as thin, for the processor of this machine", "native", THIN, "-Ctarget-cpu=native"),
-    build(PGO, "as thin, with a profile of the same experiments", PGO, THIN, "-Cprofile-use=@PROFILE@"),
+    build("v3", "as thin, for x86-64-v3", "thin", THIN, "-Ctarget-cpu=x86-64-v3"),
+    build("native", "as thin, for the processor of this machine", "thin", THIN, "-Ctarget-cpu=native"),
+    build(PGO, "as thin, with a profile of the same experiments", "thin", THIN, "-Cprofile-use=@PROFILE@"),
     Build {
         allocator: Some(("libjemalloc.so.2", "libjemalloc2")),
         ..build("jemalloc", "as thin, with the allocator jemalloc", "thin", THIN, "")
@@ -53,7 +57,7 @@ const BUILDS: [Build; 8] = [
 ];
 
 /// The build that writes a profile.
-const TRAINING: Build = build("training", "writes a profile", "training", THIN, "-Cprofile-generate");
+const TRAINING: Build = build("training", "writes a profile", "thin", THIN, "-Cprofile-generate");
 
 const fn build(
     name: &'static str,
@@ -137,30 +141,49 @@ fn profile() -> PathBuf {
 }
 
 impl Build {
-    /// Builds the program.
+    /// Builds the program and copies it to [`built`](Self::built).
     fn build(&self, profile: Option<&Path>) -> Result<()> {
         let mut command = cargo(&["build", "--quiet", "--package", "frevo", "--bin", "frevo"]);
         command.arg("--target-dir").arg(directory()).args(["--profile", self.profile]);
         for setting in [r#"inherits="release""#].iter().chain(self.settings) {
             command.arg("--config").arg(format!("profile.{}.{setting}", self.profile));
         }
-        let profile = profile.map(|path| path.display().to_string()).unwrap_or_default();
-        command.env("RUSTFLAGS", self.flags.replace("@PROFILE@", &profile));
+        if !self.flags.is_empty() {
+            command.env("RUSTC_WORKSPACE_WRAPPER", self.compiler(profile)?);
+        }
         // Build scripts of the training build write one too.
         command.env("LLVM_PROFILE_FILE", directory().join("scripts.profraw"));
         ensure!(succeeds(command)?.failed.is_empty(), "{} does not build; see the errors above", self.name);
+        let (from, to) = (directory().join(self.profile).join("frevo"), self.built());
+        fs::copy(&from, &to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
         Ok(())
+    }
+
+    /// Writes a script that calls the compiler with the further arguments, and returns its path.
+    fn compiler(&self, profile: Option<&Path>) -> Result<PathBuf> {
+        let (mut name, mut flags) = (format!("rustc-{}", self.name), self.flags.to_owned());
+        if let Some(profile) = profile.filter(|_| flags.contains(PROFILE)) {
+            // Cargo builds again for a script of another name, but not for a profile with other content.
+            let time = fs::metadata(profile)?.modified()?.duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+            name = format!("{name}-{time}");
+            flags = flags.replace(PROFILE, &profile.display().to_string());
+        }
+        script(&name, &format!("exec \"$@\" {flags}"))
+    }
+
+    /// The program.
+    fn built(&self) -> PathBuf {
+        directory().join(format!("frevo-{}", self.name))
     }
 
     /// Returns the program that starts this build: the built one, or a script that sets an environment variable for it.
     fn program(&self) -> Result<PathBuf> {
-        let built = directory().join(self.profile).join("frevo");
         let Some((library, package)) = self.allocator else {
-            return Ok(built);
+            return Ok(self.built());
         };
         let path = Path::new("/usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH)).join(library);
         ensure!(path.exists(), "{} is missing; install the Debian package {package}", path.display());
-        script(self.name, &built, &format!("LD_PRELOAD={}", path.display()))
+        with_variable(self, &format!("LD_PRELOAD={}", path.display()))
     }
 
     /// Starts a server of this build.
@@ -170,10 +193,17 @@ impl Build {
     }
 }
 
-/// Writes a script that starts `program` with an environment variable.
-fn script(name: &str, program: &Path, variable: &str) -> Result<PathBuf> {
-    let path = directory().join(format!("frevo-{name}"));
-    fs::write(&path, format!("#!/bin/sh\nexec env '{variable}' '{}' \"$@\"\n", program.display()))?;
+/// Writes a script that starts a build with an environment variable.
+fn with_variable(build: &Build, variable: &str) -> Result<PathBuf> {
+    let line = format!("exec env '{variable}' '{}' \"$@\"", build.built().display());
+    script(&format!("{}-server", build.name), &line)
+}
+
+/// Writes a shell script with one line.
+fn script(name: &str, line: &str) -> Result<PathBuf> {
+    fs::create_dir_all(directory())?;
+    let path = directory().join(name);
+    fs::write(&path, format!("#!/bin/sh\n{line}\n"))?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
     Ok(path)
 }
@@ -186,7 +216,7 @@ fn train(dir: &Path, experiments: &[&str]) -> Result<()> {
     }
     fs::create_dir_all(&raw)?;
     let variable = format!("LLVM_PROFILE_FILE={}/%p.profraw", raw.display());
-    let program = script(TRAINING.name, &TRAINING.program()?, &variable)?;
+    let program = with_variable(&TRAINING, &variable)?;
     let mut side = {
         let _program = OtherBuild::new(program);
         // The sandbox would refuse to write the profile.
