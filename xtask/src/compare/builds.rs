@@ -20,10 +20,8 @@ use crate::steps::{cargo, succeeds};
 struct Build {
     name: &'static str,
     how: &'static str,
-    /// The name of its profile in the build directory. Builds with the same profile share the compiled dependencies.
+    /// Its profile. Builds with the same one share the compiled dependencies.
     profile: &'static str,
-    /// Settings of the profile, which inherits from `release`.
-    settings: &'static [&'static str],
     /// Further arguments of the compiler for Frevo's own crates. Compiling all dependencies anew for each build would
     /// take minutes.
     flags: &'static str,
@@ -31,8 +29,10 @@ struct Build {
     allocator: Option<(&'static str, &'static str)>,
 }
 
-const THIN: &[&str] = &[r#"lto="thin""#, "codegen-units=1"];
-const FAT: &[&str] = &[r#"lto="fat""#, "codegen-units=1"];
+/// The profiles of `Cargo.toml`, and one that is made from the second.
+const RELEASE: &str = "release";
+const THIN: &str = "dist";
+const FAT: &str = "fat";
 /// The name of the build that uses a profile of the build [`TRAINING`].
 const PGO: &str = "pgo";
 /// What stands for the path of the profile in the arguments of the compiler.
@@ -40,33 +40,27 @@ const PROFILE: &str = "@PROFILE@";
 
 /// The builds. The first one is what `cargo build --release` makes.
 const BUILDS: [Build; 8] = [
-    build("release", "generic x86-64, without LTO", "plain", &[], ""),
-    build("thin", "thin LTO, one codegen unit", "thin", THIN, ""),
-    build("fat", "fat LTO, one codegen unit", "fat", FAT, ""),
-    build("v3", "as thin, for x86-64-v3", "thin", THIN, "-Ctarget-cpu=x86-64-v3"),
-    build("native", "as thin, for the processor of this machine", "thin", THIN, "-Ctarget-cpu=native"),
-    build(PGO, "as thin, with a profile of the same experiments", "thin", THIN, "-Cprofile-use=@PROFILE@"),
+    build("release", "generic x86-64, without LTO", RELEASE, ""),
+    build("thin", "thin LTO, one codegen unit", THIN, ""),
+    build("fat", "fat LTO, one codegen unit", FAT, ""),
+    build("v3", "as thin, for x86-64-v3", THIN, "-Ctarget-cpu=x86-64-v3"),
+    build("native", "as thin, for the processor of this machine", THIN, "-Ctarget-cpu=native"),
+    build(PGO, "as thin, with a profile of the same experiments", THIN, "-Cprofile-use=@PROFILE@"),
     Build {
         allocator: Some(("libjemalloc.so.2", "libjemalloc2")),
-        ..build("jemalloc", "as thin, with the allocator jemalloc", "thin", THIN, "")
+        ..build("jemalloc", "as thin, with the allocator jemalloc", THIN, "")
     },
     Build {
         allocator: Some(("libmimalloc.so.2", "libmimalloc2.0")),
-        ..build("mimalloc", "as thin, with the allocator mimalloc", "thin", THIN, "")
+        ..build("mimalloc", "as thin, with the allocator mimalloc", THIN, "")
     },
 ];
 
 /// The build that writes a profile.
-const TRAINING: Build = build("training", "writes a profile", "thin", THIN, "-Cprofile-generate");
+const TRAINING: Build = build("training", "writes a profile", THIN, "-Cprofile-generate");
 
-const fn build(
-    name: &'static str,
-    how: &'static str,
-    profile: &'static str,
-    settings: &'static [&'static str],
-    flags: &'static str,
-) -> Build {
-    Build { name, how, profile, settings, flags, allocator: None }
+const fn build(name: &'static str, how: &'static str, profile: &'static str, flags: &'static str) -> Build {
+    Build { name, how, profile, flags, allocator: None }
 }
 
 /// What is measured by default.
@@ -145,8 +139,8 @@ impl Build {
     fn build(&self, profile: Option<&Path>) -> Result<()> {
         let mut command = cargo(&["build", "--quiet", "--package", "frevo", "--bin", "frevo"]);
         command.arg("--target-dir").arg(directory()).args(["--profile", self.profile]);
-        for setting in [r#"inherits="release""#].iter().chain(self.settings) {
-            command.arg("--config").arg(format!("profile.{}.{setting}", self.profile));
+        for setting in [r#"inherits="dist""#, r#"lto="fat""#] {
+            command.arg("--config").arg(format!("profile.{FAT}.{setting}"));
         }
         if !self.flags.is_empty() {
             command.env("RUSTC_WORKSPACE_WRAPPER", self.compiler(profile)?);
