@@ -475,7 +475,8 @@ fn main() -> Result<()> {
     if cli.serve {
         return serve(&cli.directory);
     }
-    ensure!(cli.connections > 0 && cli.size > 0 && cli.rounds > 0, "connections, size and rounds must be at least 1");
+    let counts = [cli.connections as u64, cli.files, cli.size, cli.rounds as u64];
+    ensure!(!counts.contains(&0), "--connections, --files, --size and --rounds must be at least 1");
     let directory = tempfile::tempdir_in(&cli.directory)
         .with_context(|| format!("cannot create a directory in {}", cli.directory.display()))?;
     for number in 0..cli.connections {
