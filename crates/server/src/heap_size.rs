@@ -5,7 +5,7 @@
 //! allocators need about as much. Free memory between allocations is not included.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 
 /// Returns the memory for an allocation of `bytes`.
 pub const fn allocation(bytes: usize) -> usize {
@@ -37,52 +37,6 @@ pub const fn table<K, V>(space: usize) -> usize {
         _ => (space * 8 / 7).next_power_of_two(),
     };
     allocation((places * size_of::<(K, V)>()).next_multiple_of(16) + places + 16)
-}
-
-/// A hash function for numbers from the kernel, such as file ids. It takes a few multiplications, whereas the default
-/// hash takes a hundred steps. It is keyed, so that clients cannot predict which files collide.
-#[derive(Clone, Debug)]
-pub struct Numbers(u64);
-
-impl Default for Numbers {
-    fn default() -> Self {
-        Numbers(RandomState::new().hash_one(0))
-    }
-}
-
-impl BuildHasher for Numbers {
-    type Hasher = NumberHasher;
-
-    fn build_hasher(&self) -> NumberHasher {
-        NumberHasher(self.0)
-    }
-}
-
-/// The hasher of [`Numbers`].
-#[derive(Debug)]
-pub struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(8) {
-            let mut number = [0; 8];
-            number[..part.len()].copy_from_slice(part);
-            self.write_u64(u64::from_le_bytes(number));
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let product = u128::from(self.0 ^ number) * 0x9E37_79B9_7F4A_7C15;
-        self.0 = product as u64 ^ (product >> 64) as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// A hash table that tracks its memory. `HashMap::capacity` is not sufficient, because it can be too low after
@@ -163,20 +117,5 @@ mod tests {
         assert_eq!(table.map().len(), 10);
         table.clear();
         assert_eq!(table.bytes(), 0);
-    }
-
-    #[test]
-    fn numbers_that_follow_each_other_are_spread() {
-        let numbers = Numbers::default();
-        let mut places = [0; 64];
-        (0..6_400_u64).for_each(|inode| places[numbers.hash_one((1_u64, inode, 0_u32)) as usize % 64] += 1);
-        assert!(places.iter().all(|&count| (40..200).contains(&count)), "{places:?}");
-        assert_ne!(numbers.hash_one(1_u64), Numbers::default().hash_one(1_u64), "another key");
-        let bytes = |bytes: &[u8]| {
-            let mut hasher = numbers.build_hasher();
-            hasher.write(bytes);
-            hasher.finish()
-        };
-        assert_ne!(bytes(b"123456789"), bytes(b"12345678"));
     }
 }

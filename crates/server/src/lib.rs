@@ -52,6 +52,7 @@ mod logon_throttle;
 pub mod metrics;
 pub mod name;
 pub mod named_pipe;
+mod number_hash;
 pub mod per_processor;
 pub mod policy;
 pub mod printing;

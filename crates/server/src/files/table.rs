@@ -16,6 +16,7 @@ use super::lease::{LeaseEntry, LeaseId};
 use super::locking::Locks;
 use super::oplock::{Circumstances, Holder, LeaseAsked, LeaseGranted, Opening, Oplocks, Touch, Wait};
 use super::write_time::WriteTime;
+use crate::number_hash::NumberMap;
 use crate::streams::beside::Located;
 use crate::vfs::{FileId, Kind, Lease, Op, RelPath};
 
@@ -73,7 +74,7 @@ pub struct Removals([u32; SHARDS]);
 
 /// All open files of the server.
 pub struct Table {
-    shards: [Mutex<HashMap<FileId, File>>; SHARDS],
+    shards: [Mutex<NumberMap<FileId, File>>; SHARDS],
     /// The file of each lease. Locked after a shard, never before one.
     pub(super) leases: Mutex<HashMap<LeaseId, LeaseEntry>>,
     /// Names of files that are being created.
@@ -142,7 +143,7 @@ impl Default for Table {
 }
 
 impl Table {
-    pub(super) fn shard(&self, file: FileId) -> &Mutex<HashMap<FileId, File>> {
+    pub(super) fn shard(&self, file: FileId) -> &Mutex<NumberMap<FileId, File>> {
         &self.shards[shard_of(file)]
     }
 

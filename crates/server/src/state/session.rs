@@ -14,6 +14,7 @@ use proto::crypto::sign::SigningKey;
 
 use crate::accounting::{Charge, Full, Payer, Resource};
 use crate::audit::Logon;
+use crate::number_hash::NumberMap;
 use crate::restrictions::HostSession;
 use crate::state::Mac;
 pub use crate::state::channel::{Channel, Terms};
@@ -124,7 +125,7 @@ struct Connected {
 
 #[derive(Default)]
 struct Trees {
-    by_id: HashMap<u32, Connected>,
+    by_id: NumberMap<u32, Connected>,
     last_id: u32,
 }
 

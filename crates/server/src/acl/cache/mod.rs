@@ -15,7 +15,6 @@
 //!
 //! The cache is independent of the kernel's inode and attribute caches and can outlive their contents.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,7 +32,8 @@ use crate::acl::protection::Protection;
 use crate::acl::source::AclInputs;
 use crate::acl::write_back_queue::Waiting;
 use crate::environment::Environment;
-use crate::heap_size::{self, Numbers, Table};
+use crate::heap_size::{self, Table};
+use crate::number_hash::{NumberMap, Numbers};
 use crate::policy::{Share, StoredAcls};
 use crate::vfs::{DirectoryVersion, FileId, Identity, Metadata, Time};
 
@@ -112,7 +112,7 @@ pub(crate) struct Cache {
     limit: usize,
     shards: [Mutex<Shard>; SHARDS],
     spread: Numbers,
-    grants: [Mutex<HashMap<Grant, AccessMask>>; SHARDS],
+    grants: [Mutex<NumberMap<Grant, AccessMask>>; SHARDS],
     entries: AtomicUsize,
     /// Bytes taken by entries and tables, without the descriptors.
     held: AtomicUsize,

@@ -11,6 +11,7 @@
 //!
 //! The caller implements the sequence numbers of [MS-SMB2] 3.3.5.14, oplock breaks, and POSIX locks.
 
+use crate::number_hash::NumberMap;
 use crate::policy::limits::LockBounds;
 use std::collections::{BTreeSet, HashMap};
 
@@ -105,7 +106,7 @@ pub struct ByteLocks {
     exclusive: HeldLocks,
     shared: HeldLocks,
     /// The locks and waiting requests of each open.
-    opens: HashMap<u64, OpenLocks>,
+    opens: NumberMap<u64, OpenLocks>,
     waiting: HashMap<WaiterId, WaitingLock>,
     /// The waiting requests, by a lock that conflicts with them.
     parked: HashMap<Lock, BTreeSet<WaiterId>>,

@@ -11,7 +11,6 @@ pub(crate) mod torture;
 mod usage;
 mod window;
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -33,6 +32,7 @@ pub(crate) use window::Window;
 
 use crate::error::{Disconnect, Error};
 use crate::logon_throttle::Failures;
+use crate::number_hash::NumberMap;
 use crate::state::Server;
 use crate::state::channel::NoChannel;
 use crate::state::session::{Channel, Phase, Session, Terms};
@@ -82,9 +82,9 @@ pub(crate) struct State {
     pub(crate) window: Window,
     /// An SMB1 multi-protocol negotiate was answered with 0x02FF; one SMB2 NEGOTIATE must still follow.
     pub(crate) wildcard: bool,
-    pub(crate) channels: HashMap<u64, Arc<Channel>>,
+    pub(crate) channels: NumberMap<u64, Arc<Channel>>,
     /// `Connection.PreauthSessionTable`: sessions of other connections that are being bound to this one.
-    pub(crate) bindings: HashMap<u64, Arc<Channel>>,
+    pub(crate) bindings: NumberMap<u64, Arc<Channel>>,
     pub(crate) pending: pending::Table,
 }
 
@@ -134,8 +134,8 @@ impl Connection {
             state: Mutex::new(State {
                 window: Window::new(UNAUTHENTICATED_CREDITS),
                 wildcard: false,
-                channels: HashMap::new(),
-                bindings: HashMap::new(),
+                channels: NumberMap::default(),
+                bindings: NumberMap::default(),
                 pending: pending::Table::default(),
             }),
             outbox: Outbox::default(),

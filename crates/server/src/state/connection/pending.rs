@@ -1,12 +1,12 @@
 //! Requests that were answered with an interim response and can be cancelled ([MS-SMB2] 3.3.1.7
 //! `Connection.AsyncCommandList`, 3.3.5.16).
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 
+use crate::number_hash::NumberMap;
 use crate::state::session::Session;
 
 /// A waiting request that can be cancelled.
@@ -70,7 +70,7 @@ impl Pending {
 #[derive(Default)]
 pub(crate) struct Table {
     last_id: u64,
-    by_id: HashMap<u64, Waiting>,
+    by_id: NumberMap<u64, Waiting>,
 }
 
 struct Waiting {

@@ -1,6 +1,5 @@
 //! Oplocks that local programs wait for (`kernel oplocks`).
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -10,12 +9,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::Server;
+use crate::number_hash::NumberMap;
 use crate::vfs::FileId;
 
 /// Files that local programs wait for, with the deadlines of their oplock breaks.
 #[derive(Default)]
 pub(crate) struct Awaited {
-    deadlines: Mutex<HashMap<FileId, Duration>>,
+    deadlines: Mutex<NumberMap<FileId, Duration>>,
     added: Notify,
 }
 
