@@ -118,7 +118,7 @@ fn few_responses_are_queued_for_a_client_that_reads_none() {
     for _ in 0..100 {
         let message = read(&mut client, file_id);
         let chain = client.connection.receive(bytes::BytesMut::from(&*message)).expect("a request").expect("a chain");
-        running.push(Box::pin(chain.run()));
+        running.push(Box::pin(chain.execute()));
     }
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     for _ in 0..10 {

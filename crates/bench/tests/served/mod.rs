@@ -47,7 +47,7 @@ fn drive(server: &Arc<Server>, mut stream: TcpStream) -> io::Result<()> {
         let mut frame = BytesMut::zeroed((u32::from_be_bytes(head) & 0xff_ffff) as usize);
         stream.read_exact(&mut frame)?;
         match connection.receive(frame) {
-            Ok(Some(chain)) => runtime.block_on(chain.run()),
+            Ok(Some(chain)) => runtime.block_on(chain.execute()),
             Ok(None) => {}
             Err(reason) => connection.end(reason),
         }

@@ -5,12 +5,12 @@
 
 mod receive;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -18,7 +18,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use rustix::net::SendFlags;
 use rustix::pipe::{SpliceFlags, splice};
-use server::frame::{Arrival, Chain, Cost, Start};
+use server::frame::{Arrival, Chain, Cost, Execution, Start};
 use server::state::connection::{Connection, Frame, Transit};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -41,7 +41,29 @@ const STOP_TIME: Duration = Duration::from_secs(5);
 const SURVIVAL_TIME: Duration = Duration::from_secs(60);
 
 /// A pending chain of requests; its output is the cost to release.
-type Running = Pin<Box<dyn Future<Output = Cost> + Send>>;
+struct Running {
+    execution: Execution,
+    connection: Arc<Connection>,
+    cost: Cost,
+}
+
+impl Future for Running {
+    type Output = Cost;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Cost> {
+        let polled = catch_unwind(AssertUnwindSafe(|| self.execution.poll_unpin(context)));
+        if matches!(polled, Ok(Poll::Pending)) {
+            return Poll::Pending;
+        }
+        // The connection's other requests are finished, because dropping one halfway leaves its effects in place.
+        if polled.is_err() {
+            let connection = &self.connection;
+            tracing::error!(connection = connection.id, peer = %connection.peer.remote, "a request panicked");
+            connection.end(server::error::Disconnect("a request panicked"));
+        }
+        Poll::Ready(self.cost)
+    }
+}
 
 /// Serves `connection` over `stream` until either side ends it or `stop` becomes true. Must be called on the event loop
 /// of `place`; the connection may move to others. With `dead_time`, a connection that was silent for that long and has
@@ -127,7 +149,7 @@ struct Aborting<T>(tokio::task::JoinHandle<T>);
 impl<T> Future for Aborting<T> {
     type Output = Result<T, tokio::task::JoinError>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.poll_unpin(context)
     }
 }
@@ -464,8 +486,7 @@ impl Driver {
 
     /// Polls the pending requests and finishes those that are ready.
     async fn run_ready(&mut self) {
-        while let Poll::Ready(Some(cost)) =
-            std::future::poll_fn(|context| Poll::Ready(self.running.poll_next_unpin(context))).await
+        while let Poll::Ready(Some(cost)) = poll_fn(|context| Poll::Ready(self.running.poll_next_unpin(context))).await
         {
             self.release(cost);
         }
@@ -481,17 +502,8 @@ impl Driver {
 
     async fn execute_chain(&mut self, chain: Chain) {
         let (cost, cancels) = (chain.cost(), chain.cancels());
-        let connection = self.connection.clone();
-        let mut running: Running = Box::pin(async move {
-            // The connection's other requests are finished, because dropping one halfway leaves its effects in place.
-            if AssertUnwindSafe(chain.run()).catch_unwind().await.is_err() {
-                tracing::error!(connection = connection.id, peer = %connection.peer.remote, "a request panicked");
-                connection.end(server::error::Disconnect("a request panicked"));
-            }
-            cost
-        });
-        let done =
-            std::future::poll_fn(|context| std::task::Poll::Ready(running.as_mut().poll(context).is_ready())).await;
+        let mut running = Running { execution: chain.execute(), connection: self.connection.clone(), cost };
+        let done = poll_fn(|context| Poll::Ready(running.poll_unpin(context).is_ready())).await;
         if !done {
             self.held.requests += cost.requests;
             self.held.response += cost.response;

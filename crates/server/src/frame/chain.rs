@@ -20,7 +20,7 @@ use crate::yielding::yield_now;
 
 /// The requests of one frame.
 pub struct Chain {
-    connection: Arc<Connection>,
+    pub(super) connection: Arc<Connection>,
     elements: Vec<Element>,
     /// The session that the frame was encrypted for.
     sealed: Option<u64>,
@@ -112,7 +112,7 @@ impl Chain {
 
     /// Executes the requests in order and puts the responses into the connection's outbox. Then does the work that can
     /// wait until they are sent.
-    pub async fn run(self) {
+    pub(super) async fn run(self) {
         // Not the server's counter, which all processors would write.
         let connection = self.connection.clone();
         self.answer().await;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -31,7 +31,7 @@ use proto::smb2::{FileId, InfoType, SecurityInformation};
 use proto::status::Status;
 
 use super::{PASSWORD, volume};
-use crate::frame::{Arrival, Start};
+use crate::frame::{Arrival, Execution, Start};
 use crate::state::Server;
 use crate::state::connection::{Connection, Peer};
 
@@ -64,7 +64,7 @@ pub struct TestClient {
     /// The hash of the messages before there are keys, on 3.1.1.
     preauth: PreauthHash,
     /// Chains that are waiting.
-    waiting: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    waiting: Vec<Execution>,
 }
 
 /// The keys for encryption with dialect 3.0.
@@ -167,7 +167,7 @@ impl TestClient {
     pub fn post(&mut self, message: &[u8]) {
         let frame = self.seal(message);
         match self.connection.receive(BytesMut::from(&frame[..])) {
-            Ok(Some(chain)) => self.waiting.push(Box::pin(chain.run())),
+            Ok(Some(chain)) => self.waiting.push(chain.execute()),
             Ok(None) => {}
             // As in the daemon.
             Err(reason) => self.connection.end(reason),
@@ -180,7 +180,7 @@ impl TestClient {
         let Start::Data { needed } = self.connection.start_of(message, message.len()) else { return None };
         match self.connection.receive_start(BytesMut::from(&message[..needed]), message.len()) {
             Ok((chain, arrival)) => {
-                self.waiting.push(Box::pin(chain.run()));
+                self.waiting.push(chain.execute());
                 Some(arrival)
             }
             Err(reason) => {
@@ -207,7 +207,7 @@ impl TestClient {
             if round >= 2 && !volume::take_called() {
                 break;
             }
-            self.waiting.retain_mut(|running| running.as_mut().poll(&mut context).is_pending());
+            self.waiting.retain_mut(|running| pin!(running).poll(&mut context).is_pending());
         }
         let frames = std::iter::from_fn(|| self.connection.next_frame());
         frames.map(|frame| self.unseal(frame.into_bytes().expect("whole data").split_off(4))).collect()
