@@ -4,22 +4,27 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Components joined by `/`; the empty path is the root itself. No component is empty, `.`, `..`, contains a `/` or a
 /// NUL, or is longer than 255 bytes. Joining the path to a root therefore never leaves that root (symbolic links are
-/// handled by the file system). Names are bytes as Linux stores them, not necessarily UTF-8.
+/// handled by the file system). Names are bytes as Linux stores them, not necessarily UTF-8. Copies share their memory.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct RelPath(Vec<u8>);
+pub struct RelPath(Option<Arc<Vec<u8>>>);
 
 impl RelPath {
     /// The share's root.
     pub const fn root() -> Self {
-        RelPath(Vec::new())
+        RelPath(None)
+    }
+
+    fn of(bytes: Vec<u8>) -> Self {
+        RelPath(if bytes.is_empty() { None } else { Some(Arc::new(bytes)) })
     }
 
     /// Whether this is the root.
     pub fn is_root(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
     }
 
     /// Appends a component. Returns `false` and changes nothing if it is invalid (empty, `.`, `..`, with `/` or NUL, or
@@ -30,10 +35,12 @@ impl RelPath {
         if forbidden || name.iter().any(|&byte| byte == b'/' || byte == 0) {
             return false;
         }
-        if !self.0.is_empty() {
-            self.0.push(b'/');
+        let is_root = self.is_root();
+        let bytes = Arc::make_mut(self.0.get_or_insert_default());
+        if !is_root {
+            bytes.push(b'/');
         }
-        self.0.extend_from_slice(name);
+        bytes.extend_from_slice(name);
         true
     }
 
@@ -45,7 +52,7 @@ impl RelPath {
 
     /// The components from the root down.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
-        self.0.split(|&byte| byte == b'/').filter(|name| !name.is_empty())
+        self.as_bytes().split(|&byte| byte == b'/').filter(|name| !name.is_empty())
     }
 
     /// The last component; `None` for the root.
@@ -55,11 +62,9 @@ impl RelPath {
 
     /// The directory that holds this path; `None` for the root.
     pub fn parent(&self) -> Option<RelPath> {
-        if self.is_root() {
-            return None;
-        }
-        let end = self.0.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-        Some(RelPath(self.0[..end].to_vec()))
+        let bytes = self.0.as_ref()?;
+        let end = bytes.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        Some(RelPath::of(bytes[..end].to_vec()))
     }
 
     /// Returns whether this path is below `other` (and is not `other` itself).
@@ -67,7 +72,8 @@ impl RelPath {
         if other.is_root() {
             return !self.is_root();
         }
-        self.0.len() > other.0.len() && self.0.starts_with(&other.0) && self.0[other.0.len()] == b'/'
+        let below = self.as_bytes().strip_prefix(other.as_bytes());
+        below.is_some_and(|below| below.starts_with(b"/"))
     }
 
     /// Returns this path after the directory `from` above it was renamed to `to`; `None` if it is not below `from`.
@@ -75,17 +81,17 @@ impl RelPath {
         if !self.is_beneath(from) || from.is_root() || to.is_root() {
             return None;
         }
-        Some(RelPath([&to.0, &self.0[from.0.len()..]].concat()))
+        Some(RelPath::of([to.as_bytes(), &self.as_bytes()[from.as_bytes().len()..]].concat()))
     }
 
     /// The bytes, components joined by `/`.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        self.0.as_ref().map_or(&[], |bytes| bytes)
     }
 
     /// The path for the operating system; `.` for the root.
     pub fn as_path(&self) -> &Path {
-        if self.is_root() { Path::new(".") } else { Path::new(OsStr::from_bytes(&self.0)) }
+        if self.is_root() { Path::new(".") } else { Path::new(OsStr::from_bytes(self.as_bytes())) }
     }
 }
 
@@ -97,7 +103,7 @@ impl fmt::Debug for RelPath {
 
 impl fmt::Display for RelPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        String::from_utf8_lossy(&self.0).fmt(f)
+        String::from_utf8_lossy(self.as_bytes()).fmt(f)
     }
 }
 
