@@ -269,6 +269,8 @@ impl Driver {
         let silence = self.dead_time.unwrap_or(Duration::MAX);
         let mut dead = std::pin::pin!(tokio::time::sleep(silence));
         let mut watch: Option<Watch> = None;
+        let connection = self.connection.clone();
+        let mut notification = std::pin::pin!(connection.awaits_acknowledgment());
         loop {
             self.send()?;
             if self.connection.ended().is_some() && self.unsent.is_none() {
@@ -286,7 +288,8 @@ impl Driver {
             let receives = !self.input.is_empty() || self.arrival.is_some();
             progress.expect(self.unsent.is_some(), receives.then_some(self.frames));
             tokio::select! {
-                ready = self.stream.readable(), if may_read => {
+                // Unlike `readable`, it does not enter the task in a list for each request.
+                ready = poll_fn(|context| self.stream.poll_read_ready(context)), if may_read => {
                     ready?;
                     if !self.receive().await? {
                         return Ok(None);
@@ -326,7 +329,10 @@ impl Driver {
                     }
                     dead.as_mut().reset(tokio::time::Instant::now() + silence);
                 }
-                () = self.connection.awaits_acknowledgment(), if watch.is_none() => watch = Some(Watch::new()),
+                () = &mut notification, if watch.is_none() => {
+                    watch = Some(Watch::new());
+                    notification.set(connection.awaits_acknowledgment());
+                }
                 () = until(watch.as_ref()), if watch.is_some() => {
                     if let Some(watching) = &mut watch
                         && !watching.look(&self.connection, &self.stream, self.sent)?
