@@ -177,18 +177,25 @@ impl Header {
 
     /// Encodes the 64 bytes.
     pub fn encode(&self, out: &mut Writer<'_>) {
-        out.bytes(&Self::PROTOCOL_ID);
-        out.u16(64);
-        out.u16(self.credit_charge);
-        out.u32(self.status.0);
-        out.u16(self.command.0);
-        out.u16(self.credits);
-        out.u32(self.flags.0);
-        out.u32(self.next_command);
-        out.u64(self.message_id);
-        out.u64(self.id);
-        out.u64(self.session_id);
-        out.bytes(&self.signature);
+        out.bytes(&self.to_bytes());
+    }
+
+    /// Returns the 64 bytes.
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[..4].copy_from_slice(&Self::PROTOCOL_ID);
+        bytes[4..6].copy_from_slice(&(Self::SIZE as u16).to_le_bytes());
+        bytes[6..8].copy_from_slice(&self.credit_charge.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.status.0.to_le_bytes());
+        bytes[12..14].copy_from_slice(&self.command.0.to_le_bytes());
+        bytes[14..16].copy_from_slice(&self.credits.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.flags.0.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.next_command.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.message_id.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.id.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.session_id.to_le_bytes());
+        bytes[Self::SIGNATURE_RANGE].copy_from_slice(&self.signature);
+        bytes
     }
 
     /// Returns whether the header has the ASYNC form.

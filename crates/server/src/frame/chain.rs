@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use proto::smb2::header::{Command, Flags, Header};
 use proto::status::Status;
+use smallvec::SmallVec;
 
 use super::output;
 use crate::accounting::{Charge, Full, Resource};
@@ -21,7 +22,7 @@ use crate::yielding::yield_now;
 /// The requests of one frame.
 pub struct Chain {
     pub(super) connection: Arc<Connection>,
-    elements: Vec<Element>,
+    elements: Elements,
     /// The session that the frame was encrypted for.
     sealed: Option<u64>,
 }
@@ -73,6 +74,9 @@ impl Pace {
     }
 }
 
+/// The requests of a chain, which usually has one.
+pub(super) type Elements = SmallVec<[Element; 1]>;
+
 /// One request of a chain: its header, and its bytes including the header.
 pub(super) struct Element {
     pub(super) header: Header,
@@ -82,7 +86,7 @@ pub(super) struct Element {
 }
 
 impl Chain {
-    pub(super) fn new(connection: Arc<Connection>, elements: Vec<Element>, sealed: Option<u64>) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, elements: Elements, sealed: Option<u64>) -> Self {
         Chain { connection, elements, sealed }
     }
 

@@ -9,7 +9,7 @@ use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::transform::TransformHeader;
 use proto::smb2::write::WriteRequest;
 
-use super::chain::{Chain, Element};
+use super::chain::{Chain, Element, Elements};
 use crate::command::{negotiate, write};
 use crate::error::Disconnect;
 use crate::request::arrival::{self, Arrival};
@@ -103,7 +103,7 @@ impl Connection {
 
     /// Splits a message into its requests and consumes their MessageIds.
     fn split(self: &Arc<Self>, mut message: BytesMut, sealed: Option<u64>) -> Result<Chain, Disconnect> {
-        let mut elements: Vec<Element> = Vec::with_capacity(1);
+        let mut elements = Elements::new();
         let limit = self.server.policy().limits.chain;
         loop {
             let header = Header::decode(&message).map_err(|_| Disconnect("the header cannot be decoded"))?;
@@ -119,10 +119,11 @@ impl Connection {
                     return Err(Disconnect("MessageId outside the window"));
                 }
             }
-            elements.push(Element { header, message: message.split_to(length), rest: None });
             if next == 0 {
+                elements.push(Element { header, message, rest: None });
                 return Ok(Chain::new(self.clone(), elements, sealed));
             }
+            elements.push(Element { header, message: message.split_to(length), rest: None });
         }
     }
 

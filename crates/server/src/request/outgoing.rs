@@ -9,6 +9,7 @@ use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::Dialect;
 use proto::smb2::transform::TransformHeader;
 use proto::status::Status;
+use smallvec::SmallVec;
 
 use super::{Hash, Notifier, Request};
 use crate::error::{Disconnect, Error};
@@ -30,7 +31,7 @@ pub(crate) struct Outgoing {
     /// Data that follows the buffer: that of the current response, which is the only one of its frame.
     data: Option<Box<dyn Pipe>>,
     /// Finished responses of this frame.
-    finished: Vec<Finished>,
+    finished: SmallVec<[Finished; 1]>,
     /// The offset of the current response.
     start: usize,
     /// The session whose key encrypts the frame.
@@ -46,12 +47,11 @@ struct Finished {
 
 impl Outgoing {
     pub(crate) fn new(connection: Arc<Connection>) -> Self {
-        let buffer = connection.server.buffers.take();
         Outgoing {
             connection,
-            buffer,
+            buffer: Vec::new(),
             data: None,
-            finished: Vec::new(),
+            finished: SmallVec::new(),
             start: FIRST,
             seal_for: None,
             granted: Vec::new(),
@@ -61,6 +61,7 @@ impl Outgoing {
     /// Begins a response after those already in the frame, with space for its header.
     pub(crate) fn begin(&mut self) {
         if self.buffer.len() < FIRST {
+            self.buffer = self.connection.server.buffers.take();
             self.buffer.resize(FIRST, 0);
         }
         if let Some(last) = self.finished.last() {
@@ -216,9 +217,7 @@ impl Outgoing {
     }
 
     fn write_header(&mut self, header: &Header) {
-        let mut bytes = Vec::with_capacity(Header::SIZE);
-        header.encode(&mut Writer::new(&mut bytes));
-        self.buffer[self.start..self.start + Header::SIZE].copy_from_slice(&bytes);
+        self.buffer[self.start..self.start + Header::SIZE].copy_from_slice(&header.to_bytes());
     }
 
     /// Sends the finished responses, then an interim response for the current request, whose final response is then
@@ -258,7 +257,7 @@ impl Outgoing {
 
     /// Signs or encrypts the frame and begins another; returns `None` if there is nothing to send.
     fn complete(&mut self) -> Option<Frame> {
-        let mut buffer = std::mem::replace(&mut self.buffer, self.connection.server.buffers.take());
+        let mut buffer = std::mem::take(&mut self.buffer);
         let finished = std::mem::take(&mut self.finished);
         let seal_for = self.seal_for.take();
         let data = self.data.take();

@@ -104,6 +104,9 @@ pub(super) async fn grant(
     asked: RequestedCaching,
 ) -> Granted {
     let nothing = Granted { level: OplockLevel::NONE, context: None };
+    if matches!(asked, RequestedCaching::Oplock(OplockLevel::NONE)) {
+        return nothing;
+    }
     let Some(channel) = &request.channel else { return nothing };
     let path = file.name.path.lock().clone();
     if !disk.share.caching.oplocks || path.name().is_some_and(|name| disk.veto_oplocks.matches(name)) {
@@ -115,7 +118,7 @@ pub(super) async fn grant(
     let shared = disk.share.caching.level2_oplocks && !disk.share.caching.kernel_oplocks;
     match asked {
         // [MS-FSA] 2.1.5.18: directories have leases only, not oplocks.
-        RequestedCaching::Oplock(level) if level == OplockLevel::NONE || file.kind != Kind::File => nothing,
+        RequestedCaching::Oplock(_) if file.kind != Kind::File => nothing,
         RequestedCaching::Oplock(level) if disk.share.caching.fake_oplocks => Granted { level, context: None },
         RequestedCaching::Oplock(level) => {
             let server = &request.connection.server;

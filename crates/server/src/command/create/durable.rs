@@ -92,6 +92,9 @@ impl RequestedDurability {
         create: &CreateRequest<'_>,
         action: CreateAction,
     ) -> Result<Option<CreateContext<'static>>> {
+        if !self.requests && self.requests_v2.is_none() {
+            return Ok(None);
+        }
         let Some(file) = open.file().filter(|file| file.kind == Kind::File && disk.share.handles.durable_handles)
         else {
             return Ok(None);
@@ -117,8 +120,7 @@ impl RequestedDurability {
             }
         }
         let server = &request.connection.server;
-        let asked = self.requests || self.requests_v2.is_some();
-        if !asked || !server.opens.files.holds_handle_caching(file.file, open.persistent_id) {
+        if !server.opens.files.holds_handle_caching(file.file, open.persistent_id) {
             return Ok(None);
         }
         let response = terms.response();

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::error::Result;
 use crate::files::{Closed, OpenName};
 use crate::request::Request;
@@ -16,7 +18,7 @@ pub(super) struct Entered {
     tree: Arc<Tree>,
     name: Arc<OpenName>,
     /// The file, and its stream if an alternate one is opened.
-    files: Vec<(FileId, What)>,
+    files: SmallVec<[(FileId, What); 2]>,
     open: u64,
     stays: bool,
 }
@@ -31,7 +33,7 @@ impl Entered {
         open: u64,
     ) -> Result<Self> {
         let (connection, tree) = (request.connection.clone(), request.tree()?.clone());
-        Ok(Entered { connection, tree, name: name.clone(), files: vec![(file, what)], open, stays: false })
+        Ok(Entered { connection, tree, name: name.clone(), files: smallvec![(file, what)], open, stays: false })
     }
 
     /// Returns the open's id in the table.
