@@ -17,6 +17,7 @@ const ORDER: &[&str] = &[
     "per_processor",
     "buffers",
     "heap_size",
+    "number_hash",
     "yielding",
     "interfaces",
     "address_bucket",

@@ -21,7 +21,7 @@ use crate::yielding::yield_now;
 
 /// The requests of one frame.
 pub struct Chain {
-    pub(super) connection: Arc<Connection>,
+    connection: Arc<Connection>,
     elements: Elements,
     /// The session that the frame was encrypted for.
     sealed: Option<u64>,

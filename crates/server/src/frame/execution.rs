@@ -4,6 +4,7 @@
 //! to copy it from the stack, although a new one has hardly any state. A [`Runner`] is a future that runs one chain
 //! after the other, and is allocated once.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -13,16 +14,18 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 
 use super::Chain;
-use crate::per_processor::PerProcessor;
-use crate::state::connection::Connection;
 
-/// How many runners without a chain each processor keeps.
+/// How many runners without a chain a thread keeps.
 const KEPT: usize = 4;
+
+thread_local! {
+    /// The runners without a chain that last ran on this thread.
+    static FREE: RefCell<Vec<Runner>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A chain that is being executed. If it is dropped, the execution ends where it waits.
 #[must_use = "a chain is executed only while it is polled"]
 pub struct Execution {
-    connection: Arc<Connection>,
     /// `None` once the chain is finished.
     runner: Option<Runner>,
 }
@@ -30,10 +33,9 @@ pub struct Execution {
 impl Chain {
     /// Returns the execution of the requests in order, which puts the responses into the connection's outbox.
     pub fn execute(self) -> Execution {
-        let connection = self.connection.clone();
-        let runner = connection.server.runners.take();
+        let runner = FREE.with_borrow_mut(Vec::pop).unwrap_or_else(Runner::new);
         runner.turn.lock().chain = Some(self);
-        Execution { connection, runner: Some(runner) }
+        Execution { runner: Some(runner) }
     }
 }
 
@@ -46,9 +48,8 @@ impl Future for Execution {
         if !std::mem::take(&mut runner.turn.lock().is_over) {
             return Poll::Pending;
         }
-        if let Some(runner) = self.runner.take() {
-            self.connection.server.runners.keep(runner);
-        }
+        let runner = self.runner.take();
+        FREE.with_borrow_mut(|free| free.extend(runner.filter(|_| free.len() < KEPT)));
         Poll::Ready(())
     }
 }
@@ -82,28 +83,6 @@ async fn run_all(turn: Arc<Mutex<Turn>>) -> Infallible {
     }
 }
 
-/// The runners without a chain.
-pub(crate) struct Runners(PerProcessor<Mutex<Vec<Runner>>>);
-
-impl Runners {
-    /// Creates an empty set.
-    pub(crate) fn new() -> Runners {
-        Runners(PerProcessor::new(|_| Mutex::default()))
-    }
-
-    fn take(&self) -> Runner {
-        let kept = self.0.own().lock().pop();
-        kept.unwrap_or_else(Runner::new)
-    }
-
-    fn keep(&self, runner: Runner) {
-        let mut kept = self.0.own().lock();
-        if kept.len() < KEPT {
-            kept.push(runner);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proto::dtyp::AccessMask;
@@ -114,17 +93,11 @@ mod tests {
     use proto::smb2::header::Command;
 
     use super::*;
-    use crate::state::Server;
     use crate::testing::{TestClient, TestServer};
 
     /// The runners without a chain.
-    fn kept(server: &Server) -> Vec<*const Mutex<Turn>> {
-        let each = server
-            .runners
-            .0
-            .iter()
-            .flat_map(|own| own.lock().iter().map(|it| Arc::as_ptr(&it.turn)).collect::<Vec<_>>());
-        each.collect()
+    fn free() -> Vec<*const Mutex<Turn>> {
+        FREE.with_borrow(|free| free.iter().map(|runner| Arc::as_ptr(&runner.turn)).collect())
     }
 
     /// Asks to be told of changes, and does not wait for the answer.
@@ -143,10 +116,10 @@ mod tests {
     fn a_runner_runs_the_next_chain_too() {
         let server = TestServer::new();
         let mut client = TestClient::logged_on(&server, "alice");
-        let first = kept(&server);
+        let first = free();
         assert_eq!(first.len(), 1, "requests that follow each other need one runner");
         client.request(Command::ECHO, |out| EchoRequest.encode(out));
-        assert_eq!(kept(&server), first);
+        assert_eq!(free(), first);
     }
 
     #[test]
@@ -154,18 +127,18 @@ mod tests {
         let server = TestServer::new();
         let mut client = TestClient::logged_on(&server, "alice");
         let directory = client.open("", AccessMask(0x0012_0089));
-        let first = kept(&server);
+        let first = free();
         watch(&mut client, directory);
         assert!(client.is_waiting());
-        assert_eq!(kept(&server), []);
+        assert_eq!(free(), []);
         client.request(Command::ECHO, |out| EchoRequest.encode(out));
-        let second = kept(&server);
+        let second = free();
         assert!(second.len() == 1 && second != first);
         (0..2 * KEPT).for_each(|_| watch(&mut client, directory));
         let close = CloseRequest { flags: CloseFlags::NONE, file_id: directory };
         let message = client.compose(Command::CLOSE, |out| close.encode(out));
         client.send(&message);
         assert!(!client.is_waiting(), "all are answered");
-        assert_eq!(kept(&server).len(), KEPT, "the others are freed");
+        assert_eq!(free().len(), KEPT, "the others are freed");
     }
 }

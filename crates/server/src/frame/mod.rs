@@ -14,7 +14,6 @@ mod receive;
 
 pub use chain::{Chain, Cost};
 pub use execution::Execution;
-pub(crate) use execution::Runners;
 pub use receive::Start;
 
 pub use crate::request::arrival::Arrival;

@@ -46,7 +46,6 @@ use crate::audit::{Destinations, QueueNumbers};
 use crate::buffers::Buffers;
 use crate::domain::Domain;
 use crate::environment::Environment;
-use crate::frame::Runners;
 use crate::interfaces::{Interface, Interfaces};
 use crate::metrics::Metrics;
 use crate::policy::{Policy, Share, ShareChanges};
@@ -72,8 +71,6 @@ pub struct Server {
     /// `ServerGuid`.
     pub guid: Guid,
     pub(crate) buffers: Buffers,
-    /// What executes the chains of requests.
-    pub(crate) runners: Runners,
     /// The security descriptor cache.
     pub(crate) descriptors: Arc<Cache>,
     interfaces: Option<Arc<dyn Interfaces>>,
@@ -132,7 +129,6 @@ impl Server {
             descriptors,
             accounting: Accounting::new(&policy.limits.bounds()),
             buffers: Buffers::new(policy.limits.kept_buffers()),
-            runners: Runners::new(),
             policy: ArcSwap::from_pointee(policy),
             domain,
             restrictions,
