@@ -8,6 +8,7 @@ use proto::smb2::header::{Command, Flags, Header};
 use proto::status::Status;
 use smallvec::SmallVec;
 
+use super::execution::runner_size;
 use super::output;
 use crate::accounting::{Charge, Full, Resource};
 use crate::command::cancel;
@@ -30,7 +31,7 @@ pub struct Chain {
 /// The memory that a chain may hold while it waits, in bytes.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Cost {
-    /// The size of its requests.
+    /// The size of its requests, and of the state of their execution.
     pub requests: usize,
     /// The size of the longest response.
     pub response: usize,
@@ -101,7 +102,7 @@ impl Chain {
     pub fn cost(&self) -> Cost {
         let parts = |element: &Element| element.rest.as_ref().map_or(0, |_| Arrival::MEMORY);
         let size = |element: &Element| element.message.len() + size_of::<Element>() + parts(element);
-        let requests = self.elements.iter().map(size).sum();
+        let requests = runner_size() + self.elements.iter().map(size).sum::<usize>();
         // Only the longest one, because responses are created one after the other.
         let longest = |element| output::longest(&self.connection, element);
         let response = self.elements.iter().map(longest).max().unwrap_or(0);

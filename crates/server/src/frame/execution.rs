@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 
 use super::Chain;
+use crate::heap_size;
 
 /// How many runners without a chain a thread keeps.
 const KEPT: usize = 4;
@@ -73,6 +74,14 @@ impl Runner {
         let turn = Arc::<Mutex<Turn>>::default();
         Runner { future: Box::pin(run_all(Arc::clone(&turn))), turn }
     }
+}
+
+/// Returns the memory of a runner in bytes.
+pub(super) fn runner_size() -> usize {
+    fn size_of_output<I, O>(_: impl Fn(I) -> O) -> usize {
+        size_of::<O>()
+    }
+    heap_size::allocation(size_of_output(run_all)) + heap_size::shared::<Mutex<Turn>>()
 }
 
 async fn run_all(turn: Arc<Mutex<Turn>>) -> Infallible {
@@ -140,5 +149,15 @@ mod tests {
         client.send(&message);
         assert!(!client.is_waiting(), "all are answered");
         assert_eq!(free().len(), KEPT, "the others are freed");
+    }
+
+    #[test]
+    fn the_cost_of_a_chain_includes_its_runner() {
+        let server = TestServer::new();
+        let mut client = TestClient::logged_on(&server, "alice");
+        let message = client.compose(Command::ECHO, |out| EchoRequest.encode(out));
+        let chain = client.connection.receive((&*message).into()).expect("a request").expect("a chain");
+        let runner = size_of_val(&*Runner::new().future);
+        assert!(chain.cost().requests > runner && runner > 1024, "{} of {runner}", chain.cost().requests);
     }
 }
