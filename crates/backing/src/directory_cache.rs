@@ -1,7 +1,8 @@
 //! The directories of a volume on another machine: their handles by name, and the permissions to search them.
 //!
 //! A path is resolved one component at a time, and most paths lead through the same few directories. What is cached is
-//! valid until the volume's own changes or those that the storage reports end it, or for a time ([`Coherence`]).
+//! valid until the volume's own changes or those that the storage reports end it, or for a time ([`Coherence`]). Names
+//! that were not used for long make room for others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +15,14 @@ use server::vfs::{FileId, Identity, Kind};
 use crate::change_log::Coherence;
 use crate::hits::{HitNumbers, Hits};
 use crate::metadata::Stat;
+use crate::moments::{Moment, Moments};
 use crate::permissions::{EXECUTE, Permissions};
 
-/// Maximum number of cached directories of a volume. If there are more, all are discarded, because those in use are
-/// soon cached again.
+/// Maximum number of cached names of a volume, and of cached protections. If there are more protections, all are
+/// discarded, because those in use are soon cached again.
 const DIRECTORIES: usize = 4096;
+/// Maximum number of names in each of the two generations.
+const GENERATION: usize = DIRECTORIES / 2;
 
 /// A directory on the way to a file.
 #[derive(Debug)]
@@ -118,21 +122,79 @@ struct Cached<T> {
 
 type Names<H> = HashMap<Box<[u8]>, Cached<Directory<H>>>;
 
-struct State<H> {
-    /// The directories in each directory, by name.
+/// What each directory contains, by name.
+struct Generation<H> {
     children: HashMap<FileId, Names<H>>,
     /// Number of names in `children`.
-    names: usize,
+    count: usize,
+}
+
+impl<H> Default for Generation<H> {
+    fn default() -> Generation<H> {
+        Generation { children: HashMap::new(), count: 0 }
+    }
+}
+
+impl<H> Generation<H> {
+    fn get(&self, parent: FileId, name: &[u8]) -> Option<&Cached<Directory<H>>> {
+        self.children.get(&parent)?.get(name)
+    }
+
+    /// Adds a name that it does not have.
+    fn insert(&mut self, parent: FileId, name: Box<[u8]>, cached: Cached<Directory<H>>) -> &Cached<Directory<H>> {
+        self.count += 1;
+        self.children.entry(parent).or_default().entry(name).insert_entry(cached).into_mut()
+    }
+
+    fn remove(&mut self, parent: FileId, name: &[u8]) -> Option<(Box<[u8]>, Cached<Directory<H>>)> {
+        let names = self.children.get_mut(&parent)?;
+        let removed = names.remove_entry(name)?;
+        if names.is_empty() {
+            self.children.remove(&parent);
+        }
+        self.count -= 1;
+        Some(removed)
+    }
+
+    fn remove_all(&mut self, parent: FileId) {
+        self.count -= self.children.remove(&parent).map_or(0, |names| names.len());
+    }
+}
+
+struct State<H> {
+    /// The names that were added or used since the older generation ended. When it is full, it becomes the older one.
+    recent: Generation<H>,
+    older: Generation<H>,
     protections: HashMap<FileId, Cached<Protection>>,
-    /// Increased by each change. What was read before the last one is not cached.
-    version: u64,
+    /// The changes of directories.
+    moments: Moments,
 }
 
 impl<H> State<H> {
     fn clear(&mut self) {
-        self.children.clear();
+        (self.recent, self.older) = Default::default();
         self.protections.clear();
-        self.names = 0;
+    }
+
+    /// Returns a cached name. One of the older generation becomes recent, unless that is full.
+    fn child(&mut self, parent: FileId, name: &[u8]) -> Option<&Cached<Directory<H>>> {
+        if self.recent.get(parent, name).is_some() || self.recent.count >= GENERATION {
+            return self.recent.get(parent, name).or_else(|| self.older.get(parent, name));
+        }
+        let (name, cached) = self.older.remove(parent, name)?;
+        Some(self.recent.insert(parent, name, cached))
+    }
+
+    /// Adds a name. Returns the older generation if it ends.
+    #[must_use]
+    fn insert(&mut self, parent: FileId, name: &[u8], cached: Cached<Directory<H>>) -> Option<Generation<H>> {
+        for generation in [&mut self.recent, &mut self.older] {
+            generation.remove(parent, name);
+        }
+        let is_full = self.recent.count >= GENERATION;
+        let ended = is_full.then(|| std::mem::replace(&mut self.older, std::mem::take(&mut self.recent)));
+        self.recent.insert(parent, name.into(), cached);
+        ended
     }
 }
 
@@ -146,7 +208,8 @@ pub struct DirectoryCache<H> {
 impl<H> DirectoryCache<H> {
     /// Creates an empty cache.
     pub fn new(coherence: Coherence) -> DirectoryCache<H> {
-        let state = State { children: HashMap::new(), names: 0, protections: HashMap::new(), version: 0 };
+        let (recent, older) = Default::default();
+        let state = State { recent, older, protections: HashMap::new(), moments: Moments::default() };
         DirectoryCache { state: Mutex::new(state), hits: Hits::default(), coherence }
     }
 
@@ -154,15 +217,15 @@ impl<H> DirectoryCache<H> {
         self.coherence.lifetime().is_none_or(|lifetime| read.elapsed() < lifetime)
     }
 
-    /// Returns the number of changes so far, for [`DirectoryCache::put`].
-    pub fn version(&self) -> u64 {
-        self.state.lock().version
+    /// Returns the present moment, for [`DirectoryCache::put`].
+    pub fn now(&self) -> Moment {
+        self.state.lock().moments.now()
     }
 
     /// Returns the directory `name` of the directory `parent`.
     pub fn child(&self, parent: FileId, name: &[u8]) -> Option<Directory<H>> {
-        let state = self.state.lock();
-        let found = state.children.get(&parent).and_then(|names| names.get(name));
+        let mut state = self.state.lock();
+        let found = state.child(parent, name);
         self.hits.count(found.filter(|found| self.is_valid(found.read)).map(|found| found.value.clone()))
     }
 
@@ -178,29 +241,41 @@ impl<H> DirectoryCache<H> {
         self.is_valid(found.read).then(|| found.value.clone())
     }
 
-    /// Caches that `name` in `parent` is this directory, if nothing changed since `version`.
-    pub fn put(&self, version: u64, parent: FileId, name: &[u8], directory: &Directory<H>) {
-        let mut state = self.state.lock();
-        if state.version != version {
-            return;
-        }
-        if state.names >= DIRECTORIES {
-            state.clear();
-        }
-        let cached = Cached { value: directory.clone(), read: Instant::now() };
-        if state.children.entry(parent).or_default().insert(name.into(), cached).is_none() {
-            state.names += 1;
-        }
+    /// Caches that `name` in `parent` is this directory, if `parent` has not changed since.
+    pub fn put(&self, since: Moment, parent: FileId, name: &[u8], directory: &Directory<H>) {
+        self.put_all(since, parent, [(name, directory)]);
     }
 
-    /// Caches the protection of a directory, if nothing changed since `version`.
-    pub fn put_protection(&self, version: u64, directory: FileId, protection: Protection) {
+    /// Caches several names in `parent`, if it has not changed since.
+    pub fn put_all<'a>(
+        &self,
+        since: Moment,
+        parent: FileId,
+        found: impl IntoIterator<Item = (&'a [u8], &'a Directory<H>)>,
+    ) where
+        H: 'a,
+    {
+        let read = Instant::now();
+        // Handles of the storage are closed without the lock.
+        let mut ended = Vec::new();
         let mut state = self.state.lock();
-        if state.version != version {
+        if state.moments.has_changed(parent, since) {
+            return;
+        }
+        for (name, directory) in found {
+            ended.extend(state.insert(parent, name, Cached { value: directory.clone(), read }));
+        }
+        drop(state);
+    }
+
+    /// Caches the protection of a directory, if it has not changed since.
+    pub fn put_protection(&self, since: Moment, directory: FileId, protection: Protection) {
+        let mut state = self.state.lock();
+        if state.moments.has_changed(directory, since) {
             return;
         }
         if state.protections.len() >= DIRECTORIES {
-            state.clear();
+            state.protections.clear();
         }
         let known = state.protections.get(&directory).filter(|known| self.is_valid(known.read));
         let (protection, read) = match known {
@@ -214,31 +289,31 @@ impl<H> DirectoryCache<H> {
     /// Forgets the directory `name` of `parent`, because the name has changed.
     pub fn forget_name(&self, parent: FileId, name: &[u8]) {
         let mut state = self.state.lock();
-        state.version += 1;
-        if state.children.get_mut(&parent).is_some_and(|names| names.remove(name).is_some()) {
-            state.names -= 1;
-        }
+        state.moments.change(parent);
+        state.recent.remove(parent, name);
+        state.older.remove(parent, name);
     }
 
     /// Forgets the protection of a directory, because it has changed.
     pub fn forget_protection(&self, directory: FileId) {
         let mut state = self.state.lock();
-        state.version += 1;
+        state.moments.change(directory);
         state.protections.remove(&directory);
     }
 
     /// Forgets the protection of a directory and the names in it, because others changed it.
     pub fn forget(&self, directory: FileId) {
         let mut state = self.state.lock();
-        state.version += 1;
+        state.moments.change(directory);
         state.protections.remove(&directory);
-        state.names -= state.children.remove(&directory).map_or(0, |names| names.len());
+        state.recent.remove_all(directory);
+        state.older.remove_all(directory);
     }
 
     /// Forgets everything.
     pub fn clear(&self) {
         let mut state = self.state.lock();
-        state.version += 1;
+        state.moments.change_all();
         state.clear();
     }
 }
@@ -260,6 +335,17 @@ mod tests {
         Protection { mode, uid: 5, gid: 6, acl: None, has_default_acl: None }
     }
 
+    /// Returns the number of names, which is also that of all maps together.
+    fn count(cache: &DirectoryCache<()>) -> usize {
+        let state = cache.state.lock();
+        let counts = [&state.recent, &state.older].map(|generation| {
+            assert_eq!(generation.count, generation.children.values().map(HashMap::len).sum::<usize>());
+            assert!(generation.count <= GENERATION);
+            generation.count
+        });
+        counts.iter().sum()
+    }
+
     fn user(uid: u32) -> Identity {
         Identity { uid, gid: 6, groups: Box::default() }
     }
@@ -268,9 +354,9 @@ mod tests {
     fn what_changed_is_forgotten() {
         let cache = DirectoryCache::new(Coherence::Own);
         let fill = |cache: &DirectoryCache<()>| {
-            let version = cache.version();
-            cache.put(version, TOP, b"a", &directory());
-            cache.put_protection(version, BELOW, protection(0o700));
+            let now = cache.now();
+            cache.put(now, TOP, b"a", &directory());
+            cache.put_protection(now, BELOW, protection(0o700));
             [cache.child(TOP, b"a").is_some(), cache.protection(BELOW).is_some()]
         };
         let has = |cache: &DirectoryCache<()>| [cache.child(TOP, b"a").is_some(), cache.protection(BELOW).is_some()];
@@ -287,24 +373,29 @@ mod tests {
         fill(&cache);
         cache.clear();
         assert_eq!(has(&cache), [false, false]);
-        assert_eq!(cache.state.lock().names, 0);
+        assert_eq!(count(&cache), 0);
     }
 
     #[test]
     fn what_was_read_before_a_change_is_not_cached_after_it() {
         let cache = DirectoryCache::new(Coherence::Callback { valid: Duration::from_secs(600) });
-        let version = cache.version();
+        let before = cache.now();
         cache.forget(BELOW);
-        cache.put(version, TOP, b"a", &directory());
-        cache.put_protection(version, BELOW, protection(0o700));
-        assert!(cache.child(TOP, b"a").is_none() && cache.protection(BELOW).is_none());
+        cache.put(before, TOP, b"a", &directory());
+        cache.put(before, BELOW, b"a", &directory());
+        cache.put_protection(before, BELOW, protection(0o700));
+        assert!(cache.child(TOP, b"a").is_some(), "that directory has not changed");
+        assert!(cache.child(BELOW, b"a").is_none() && cache.protection(BELOW).is_none());
+        cache.forget_name(TOP, b"b");
+        cache.put(before, TOP, b"c", &directory());
+        assert!(cache.child(TOP, b"c").is_none());
     }
 
     #[test]
     fn what_is_cached_for_a_time_is_read_again() {
         let cache = DirectoryCache::new(Coherence::Timestamp { valid: Duration::ZERO });
-        cache.put(cache.version(), TOP, b"a", &directory());
-        cache.put_protection(cache.version(), BELOW, protection(0o700));
+        cache.put(cache.now(), TOP, b"a", &directory());
+        cache.put_protection(cache.now(), BELOW, protection(0o700));
         assert!(cache.child(TOP, b"a").is_none() && cache.protection(BELOW).is_none());
     }
 
@@ -313,12 +404,42 @@ mod tests {
         let cache = DirectoryCache::new(Coherence::Own);
         for number in 0..3 * DIRECTORIES {
             let id = FileId { inode: number as u64, ..BELOW };
-            cache.put(cache.version(), TOP, number.to_string().as_bytes(), &Directory { id, ..directory() });
-            cache.put_protection(cache.version(), id, protection(0));
-            let state = cache.state.lock();
-            assert!(state.names <= DIRECTORIES && state.protections.len() <= DIRECTORIES);
-            assert_eq!(state.names, state.children.values().map(HashMap::len).sum::<usize>());
+            cache.put(cache.now(), TOP, number.to_string().as_bytes(), &Directory { id, ..directory() });
+            cache.put_protection(cache.now(), id, protection(0));
+            assert!(count(&cache) <= DIRECTORIES && cache.state.lock().protections.len() <= DIRECTORIES);
+            // This name is used again and again, so it stays.
+            assert!(cache.child(TOP, b"0").is_some(), "after {number}");
         }
+        let last = (3 * DIRECTORIES - 1).to_string();
+        assert!(cache.child(TOP, last.as_bytes()).is_some() && cache.child(TOP, b"1").is_none());
+        cache.forget(TOP);
+        assert_eq!(count(&cache), 0);
+    }
+
+    #[test]
+    fn a_name_is_cached_once() {
+        let cache = DirectoryCache::new(Coherence::Own);
+        let other = FileId { inode: 3, ..BELOW };
+        cache.put(cache.now(), TOP, b"a", &directory());
+        let names: Vec<_> = (0..GENERATION).map(|number| number.to_string()).collect();
+        let below = directory();
+        cache.put_all(cache.now(), TOP, names.iter().map(|name| (name.as_bytes(), &below)));
+        assert_eq!(count(&cache), GENERATION + 1, "`a` is in the older generation");
+        cache.put(cache.now(), TOP, b"a", &Directory { id: other, ..directory() });
+        assert_eq!(cache.child(TOP, b"a").map(|found| found.id), Some(other));
+        assert_eq!(count(&cache), GENERATION + 1);
+        // The generation is full again when a name of it is replaced.
+        let more = (GENERATION..2 * GENERATION - 2).map(|number| number.to_string()).collect::<Vec<_>>();
+        cache.put_all(cache.now(), TOP, more.iter().map(|name| (name.as_bytes(), &below)));
+        let full = count(&cache);
+        for id in [BELOW, other] {
+            cache.put(cache.now(), TOP, b"a", &Directory { id, ..directory() });
+            assert_eq!((cache.child(TOP, b"a").map(|found| found.id), count(&cache)), (Some(id), full));
+        }
+        cache.forget_name(TOP, b"a");
+        cache.forget_name(TOP, b"0");
+        assert!(cache.child(TOP, b"a").is_none() && cache.child(TOP, b"0").is_none());
+        assert_eq!(count(&cache), full - 2);
     }
 
     #[test]
@@ -328,10 +449,10 @@ mod tests {
         let known = bare.with_acl(None);
         assert_eq!(known.permits_search(&user(7)), Some(false));
         let cache = DirectoryCache::<()>::new(Coherence::Own);
-        cache.put_protection(0, BELOW, known);
-        cache.put_protection(0, BELOW, protection(0o100));
+        cache.put_protection(cache.now(), BELOW, known);
+        cache.put_protection(cache.now(), BELOW, protection(0o100));
         assert_eq!(cache.protection(BELOW).and_then(|it| it.permits_search(&user(7))), Some(false), "it is kept");
-        cache.put_protection(0, BELOW, protection(0o111));
+        cache.put_protection(cache.now(), BELOW, protection(0o111));
         assert_eq!(cache.protection(BELOW).and_then(|it| it.permits_search(&user(7))), None);
     }
 }

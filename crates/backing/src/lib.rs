@@ -14,7 +14,7 @@
 //! - [`name_index`] finds names whatever their case.
 //! - [`walk`] resolves paths by component, with the directories in a [`directory_cache`]. [`permissions`] are evaluated
 //!   there. [`read_ahead`] prepares the next page of a listing. A [`change_log`] has the changes that end what is
-//!   cached.
+//!   cached, and [`moments`] tell whether something was read before a change.
 //! - [`recent_paths`] and [`predictor`] are predictions that save calls. [`hits`] counts how often a cache helps.
 #![forbid(unsafe_code)]
 
@@ -29,6 +29,7 @@ pub mod directory_cache;
 pub mod executor;
 pub mod hits;
 pub mod metadata;
+pub mod moments;
 pub mod name_index;
 pub mod permissions;
 pub mod predictor;

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use server::vfs::{FileId, Metadata};
 
 use crate::hits::{HitNumbers, Hits};
+use crate::moments::{Moment, Moments};
 
 /// How long metadata is valid. A back end that learns of changes by time adds this to the time that it declares.
 pub const LIFETIME: Duration = Duration::from_secs(1);
@@ -18,50 +19,29 @@ pub const LIFETIME: Duration = Duration::from_secs(1);
 /// Maximum number of files. If there are more, all are discarded.
 const FILES: usize = 1024;
 
-/// Number of groups of files whose last change is known.
-const GROUPS: usize = 256;
-
-/// The point in the sequence of changes at which a file was read.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Moment(u64);
-
+#[derive(Default)]
 struct State {
     files: HashMap<FileId, (Metadata, Instant)>,
-    /// Number of changes so far.
-    changes: u64,
-    /// Number of changes after the last one of a file in each group.
-    changed: [u64; GROUPS],
-}
-
-impl State {
-    fn group(file: FileId) -> usize {
-        (file.inode ^ file.inode >> 32) as usize % GROUPS
-    }
+    moments: Moments,
 }
 
 /// The recently read metadata of one volume.
+#[derive(Default)]
 pub struct RecentMetadata {
     state: Mutex<State>,
     hits: Hits,
 }
 
-impl Default for RecentMetadata {
-    fn default() -> RecentMetadata {
-        let state = State { files: HashMap::new(), changes: 0, changed: [0; GROUPS] };
-        RecentMetadata { state: Mutex::new(state), hits: Hits::default() }
-    }
-}
-
 impl RecentMetadata {
     /// Returns the present moment, for [`RecentMetadata::put`].
     pub fn now(&self) -> Moment {
-        Moment(self.state.lock().changes)
+        self.state.lock().moments.now()
     }
 
     /// Records metadata that was read after `since`, unless the file may have changed meanwhile.
     pub fn put(&self, since: Moment, metadata: Metadata) {
         let mut state = self.state.lock();
-        if state.changed[State::group(metadata.id)] > since.0 {
+        if state.moments.has_changed(metadata.id, since) {
             return;
         }
         if state.files.len() >= FILES {
@@ -85,16 +65,14 @@ impl RecentMetadata {
     /// Forgets a file, because it has changed.
     pub fn forget(&self, file: FileId) {
         let mut state = self.state.lock();
-        state.changes += 1;
-        state.changed[State::group(file)] = state.changes;
+        state.moments.change(file);
         state.files.remove(&file);
     }
 
     /// Forgets all files.
     pub fn clear(&self) {
         let mut state = self.state.lock();
-        state.changes += 1;
-        state.changed = [state.changes; GROUPS];
+        state.moments.change_all();
         state.files.clear();
     }
 }

@@ -203,12 +203,13 @@ impl Volume {
         if matches!(made, Ok(_) | Err(Errno::EXIST)) {
             connection.note_name(directory.id, name, true);
         }
+        let now = connection.files.now();
+        // From here on, other requests may rename it.
         drop(claim);
         let (object, file, stat) = made?;
-        let (stat, version) = (connection.report(&object, &stat), connection.files.version());
-        let object = Arc::new(object);
+        let (stat, object) = (connection.report(&object, &stat), Arc::new(object));
         if stat.kind == Kind::File {
-            connection.files.put(version, directory.id, name, &Directory { handle: Arc::clone(&object), id: stat.id });
+            connection.files.put(now, directory.id, name, &Directory { handle: Arc::clone(&object), id: stat.id });
         }
         Ok(Made { object, file, stat })
     }
@@ -310,7 +311,7 @@ impl Volume {
         self.connection.recent.forget(here.id);
         if here.kind == Kind::File {
             let moved = Directory { handle: object, id: here.id };
-            self.connection.files.put(self.connection.files.version(), target.id, new_name, &moved);
+            self.connection.files.put(self.connection.files.now(), target.id, new_name, &moved);
         }
         Ok(())
     }

@@ -280,7 +280,7 @@ impl Connection {
     /// Returns the protection of a directory, with whether it has a default ACL. The thread may act as the server
     /// afterwards.
     pub(crate) fn protection(&self, directory: &Directory<Object>) -> Result<Protection> {
-        let version = self.directories.version();
+        let now = self.directories.now();
         let known = self.directories.protection(directory.id);
         if let Some(known) = known.as_ref().filter(|known| known.has_default_acl().is_some()) {
             return Ok(known.clone());
@@ -296,7 +296,7 @@ impl Connection {
             found => found?,
         };
         let protection = protection.with_default_acl(default.is_some());
-        self.directories.put_protection(version, directory.id, protection.clone());
+        self.directories.put_protection(now, directory.id, protection.clone());
         Ok(protection)
     }
 
@@ -343,18 +343,19 @@ impl Storage for Connection {
     fn child(&self, op: &Op, directory: &Directory<Object>, name: &[u8]) -> Result<(Arc<Object>, Stat)> {
         identity::assume(op)?;
         // A look-up reaches a brick even if nothing has changed since the file was created or written to.
-        if let Some(known) = self.files.child(directory.id, name) {
+        for cache in [&self.files, &self.directories] {
+            let Some(known) = cache.child(directory.id, name) else { continue };
             if let Ok(stat) = known.handle.stat() {
                 return Ok((Arc::clone(&known.handle), self.report(&known.handle, &stat)));
             }
-            self.files.forget_name(directory.id, name);
+            cache.forget_name(directory.id, name);
         }
-        let version = self.files.version();
+        let now = self.files.now();
         let (object, stat) = self.look_up(&directory.handle, name)?;
         let stat = self.report(&object, &stat);
         let object = Arc::new(object);
         if stat.kind == Kind::File {
-            self.files.put(version, directory.id, name, &Directory { handle: Arc::clone(&object), id: stat.id });
+            self.files.put(now, directory.id, name, &Directory { handle: Arc::clone(&object), id: stat.id });
         }
         Ok((object, stat))
     }

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use backing::directory_cache::Directory;
+use backing::moments::Moment;
 use backing::read_ahead::{Listed, ReadAhead};
 use server::answer::Answer;
 use server::vfs::{Entry, Errno, Kind, ListRequest, Metadata, Op, Page, Result};
 
 use crate::attributes::Source;
+use crate::connection::Connection;
 use crate::identity;
 use crate::node::Open;
 use crate::sys::{self, Object};
@@ -17,9 +19,16 @@ use crate::volume::Volume;
 /// The fewest and the most entries of a page.
 const COUNT: std::ops::RangeInclusive<usize> = 1..=10_000;
 
+/// The most entries of a listing that are cached, so that a large directory does not replace everything else.
+const KEPT: usize = 1_000;
+
 /// A directory that is being listed.
 pub(crate) struct Listing {
     directory: sys::Directory,
+    /// When it was opened. The library may have read any entry then.
+    opened: Opened,
+    /// Number of entries that were cached.
+    kept: usize,
     /// The position after the last entry that was returned.
     at: u64,
     /// Whether the library returned the last entry.
@@ -28,11 +37,21 @@ pub(crate) struct Listing {
     who: Option<Op>,
 }
 
+/// The moments before which nothing of the listing was read.
+struct Opened {
+    files: Moment,
+    directories: Moment,
+    metadata: Moment,
+}
+
 impl Listing {
     /// Opens a directory for a user, who must have the right to read it.
-    pub(crate) fn open(op: &Op, object: &Object) -> Result<Listing> {
+    pub(crate) fn open(connection: &Connection, op: &Op, object: &Object) -> Result<Listing> {
         identity::assume(op)?;
-        Ok(Listing { directory: object.read_directory()?, at: 0, ended: false, who: Some(op.clone()) })
+        let Connection { files, directories, recent, .. } = connection;
+        let opened = Opened { files: files.now(), directories: directories.now(), metadata: recent.now() };
+        let directory = object.read_directory()?;
+        Ok(Listing { directory, opened, kept: 0, at: 0, ended: false, who: Some(op.clone()) })
     }
 
     /// Has the listing serve every user of the handle.
@@ -72,12 +91,19 @@ impl Listing {
                 None => self.ended = true,
             }
         }
-        let mut entries = Vec::with_capacity(found.len());
+        let connection = &volume.connection;
+        let (mut entries, mut kept) = (Vec::with_capacity(found.len()), Vec::new());
         for entry in found {
             let metadata = match entry.file {
                 Some((object, stat)) => {
-                    let stat = volume.connection.report(&object, &stat);
-                    Some(volume.connection.metadata(&stat, Source { object: &object, file: None })?)
+                    let stat = connection.report(&object, &stat);
+                    let metadata = connection.metadata(&stat, Source { object: &object, file: None })?;
+                    if self.kept < KEPT {
+                        self.kept += 1;
+                        connection.recent.put(self.opened.metadata, metadata);
+                        kept.push((entries.len(), stat.kind, Directory { handle: Arc::new(object), id: stat.id }));
+                    }
+                    Some(metadata)
                 }
                 // The library has no attributes of entries that it cannot look up at the moment.
                 None if metadata => described(volume, directory, op, &entry.name)?,
@@ -85,6 +111,12 @@ impl Listing {
             };
             entries.push(Entry { name: entry.name, metadata });
         }
+        let named = |wanted: Kind| {
+            let of_kind = kept.iter().filter(move |(_, kind, _)| *kind == wanted);
+            of_kind.filter_map(|(number, _, file)| Some((&*entries.get(*number)?.name, file)))
+        };
+        connection.files.put_all(self.opened.files, directory.id, named(Kind::File));
+        connection.directories.put_all(self.opened.directories, directory.id, named(Kind::Directory));
         Ok(Page { is_last: self.ended, entries, next: self.at, parent: None })
     }
 }
@@ -106,7 +138,7 @@ impl Listed for Open {
         let mut slot = self.listing.lock();
         let mut listing = match slot.take().filter(|listing| listing.serves(op)) {
             Some(listing) => listing,
-            None => Listing::open(op, &self.object)?,
+            None => Listing::open(self.connection(), op, &self.object)?,
         };
         let page = listing.page(&self.volume, &directory, op, request);
         *slot = Some(listing);

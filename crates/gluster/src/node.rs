@@ -192,7 +192,7 @@ impl Open {
         };
         let mut open = self.again(data);
         if self.kind == Kind::Directory && access.read {
-            *open.listing.get_mut() = Some(Listing::open(op, &self.object)?.for_all());
+            *open.listing.get_mut() = Some(Listing::open(self.connection(), op, &self.object)?.for_all());
         }
         Ok(open)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use backing::directory_cache::Directory;
-use backing::recent_metadata::Moment;
+use backing::moments::Moment;
 use backing::walk::{Found, Reached, Walk};
 use server::answer::Answer;
 use server::vfs::{
@@ -127,7 +127,7 @@ impl Volume {
             return Ok(Parent { version: Some(version), opened: None });
         }
         identity::assume_server()?;
-        let before = self.connection.directories.version();
+        let before = self.connection.directories.now();
         let stat = self.connection.report(&directory.handle, &directory.handle.stat()?);
         let protection = backing::directory_cache::Protection::of(&stat);
         self.connection.directories.put_protection(before, directory.id, protection);

@@ -262,7 +262,7 @@ impl<S: Storage> Walk<'_, S> {
 
     /// Returns the protection of a directory, with all that decides on the permissions of the user.
     fn protection(&self, op: &Op, directory: &Directory<S::Handle>) -> Result<Protection> {
-        let version = self.cache.version();
+        let now = self.cache.now();
         let protection = match self.cache.protection(directory.id) {
             Some(known) if known.decides_for(op) => return Ok(known),
             Some(known) => known,
@@ -272,7 +272,7 @@ impl<S: Storage> Walk<'_, S> {
             true => protection,
             false => protection.with_acl(self.storage.access_acl(&directory.handle)?),
         };
-        self.cache.put_protection(version, directory.id, protection.clone());
+        self.cache.put_protection(now, directory.id, protection.clone());
         Ok(protection)
     }
 
@@ -318,7 +318,7 @@ impl<S: Storage> Walk<'_, S> {
         if !is_last && let Some(child) = self.cache.child(way.directory().id, &component.name) {
             return way.enter(child, component).map(|()| None);
         }
-        let version = self.cache.version();
+        let now = self.cache.now();
         let case = if component.of_link { Case::Sensitive } else { options.case };
         let (name, handle, stat) = match self.step(op, way.directory(), &component.name, case)? {
             Step::Found(found) => found,
@@ -334,8 +334,8 @@ impl<S: Storage> Walk<'_, S> {
             Kind::Symlink => return self.link(way, &component, handle, stat, options.links),
             Kind::Directory => {
                 let child = Directory { handle: Arc::clone(&handle), id: stat.id };
-                self.cache.put_protection(version, child.id, Protection::of(&stat));
-                self.cache.put(version, way.directory().id, &component.name, &child);
+                self.cache.put_protection(now, child.id, Protection::of(&stat));
+                self.cache.put(now, way.directory().id, &component.name, &child);
                 if !is_last {
                     return way.enter(child, component).map(|()| None);
                 }

@@ -15,6 +15,7 @@ use server::vfs::{
 use super::*;
 
 mod identities;
+mod listings;
 
 /// Returns the volumes that the tests run on; prints that there are none otherwise.
 fn volumes() -> Vec<String> {
