@@ -120,11 +120,12 @@ struct Cached<T> {
     read: Instant,
 }
 
-type Names<H> = HashMap<Box<[u8]>, Cached<Directory<H>>>;
+type Name = Box<[u8]>;
+type Child<H> = Cached<Directory<H>>;
 
 /// What each directory contains, by name.
 struct Generation<H> {
-    children: HashMap<FileId, Names<H>>,
+    children: HashMap<FileId, HashMap<Name, Child<H>>>,
     /// Number of names in `children`.
     count: usize,
 }
@@ -136,17 +137,17 @@ impl<H> Default for Generation<H> {
 }
 
 impl<H> Generation<H> {
-    fn get(&self, parent: FileId, name: &[u8]) -> Option<&Cached<Directory<H>>> {
+    fn get(&self, parent: FileId, name: &[u8]) -> Option<&Child<H>> {
         self.children.get(&parent)?.get(name)
     }
 
     /// Adds a name that it does not have.
-    fn insert(&mut self, parent: FileId, name: Box<[u8]>, cached: Cached<Directory<H>>) -> &Cached<Directory<H>> {
+    fn insert(&mut self, parent: FileId, name: Name, cached: Child<H>) -> &Child<H> {
         self.count += 1;
         self.children.entry(parent).or_default().entry(name).insert_entry(cached).into_mut()
     }
 
-    fn remove(&mut self, parent: FileId, name: &[u8]) -> Option<(Box<[u8]>, Cached<Directory<H>>)> {
+    fn remove(&mut self, parent: FileId, name: &[u8]) -> Option<(Name, Child<H>)> {
         let names = self.children.get_mut(&parent)?;
         let removed = names.remove_entry(name)?;
         if names.is_empty() {
@@ -177,7 +178,7 @@ impl<H> State<H> {
     }
 
     /// Returns a cached name. One of the older generation becomes recent, unless that is full.
-    fn child(&mut self, parent: FileId, name: &[u8]) -> Option<&Cached<Directory<H>>> {
+    fn child(&mut self, parent: FileId, name: &[u8]) -> Option<&Child<H>> {
         if self.recent.get(parent, name).is_some() || self.recent.count >= GENERATION {
             return self.recent.get(parent, name).or_else(|| self.older.get(parent, name));
         }
@@ -187,7 +188,7 @@ impl<H> State<H> {
 
     /// Adds a name. Returns the older generation if it ends.
     #[must_use]
-    fn insert(&mut self, parent: FileId, name: &[u8], cached: Cached<Directory<H>>) -> Option<Generation<H>> {
+    fn insert(&mut self, parent: FileId, name: &[u8], cached: Child<H>) -> Option<Generation<H>> {
         for generation in [&mut self.recent, &mut self.older] {
             generation.remove(parent, name);
         }

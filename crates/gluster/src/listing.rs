@@ -25,8 +25,8 @@ const KEPT: usize = 1_000;
 /// A directory that is being listed.
 pub(crate) struct Listing {
     directory: sys::Directory,
-    /// When it was opened. The library may have read any entry then.
-    opened: Opened,
+    /// When it was opened, or began again. The library may have read any entry then.
+    begin: Begin,
     /// Number of entries that were cached.
     kept: usize,
     /// The position after the last entry that was returned.
@@ -37,21 +37,27 @@ pub(crate) struct Listing {
     who: Option<Op>,
 }
 
-/// The moments before which nothing of the listing was read.
-struct Opened {
+/// The moments before which nothing of a listing was read.
+struct Begin {
     files: Moment,
     directories: Moment,
     metadata: Moment,
+}
+
+impl Begin {
+    fn now(connection: &Connection) -> Begin {
+        let Connection { files, directories, recent, .. } = connection;
+        Begin { files: files.now(), directories: directories.now(), metadata: recent.now() }
+    }
 }
 
 impl Listing {
     /// Opens a directory for a user, who must have the right to read it.
     pub(crate) fn open(connection: &Connection, op: &Op, object: &Object) -> Result<Listing> {
         identity::assume(op)?;
-        let Connection { files, directories, recent, .. } = connection;
-        let opened = Opened { files: files.now(), directories: directories.now(), metadata: recent.now() };
+        let begin = Begin::now(connection);
         let directory = object.read_directory()?;
-        Ok(Listing { directory, opened, kept: 0, at: 0, ended: false, who: Some(op.clone()) })
+        Ok(Listing { directory, begin, kept: 0, at: 0, ended: false, who: Some(op.clone()) })
     }
 
     /// Has the listing serve every user of the handle.
@@ -73,6 +79,9 @@ impl Listing {
         request: ListRequest,
     ) -> Result<Page> {
         if request.cursor != self.at {
+            if request.cursor == 0 {
+                (self.begin, self.kept) = (Begin::now(&volume.connection), 0);
+            }
             self.directory.seek(request.cursor as i64);
             (self.at, self.ended) = (request.cursor, false);
         }
@@ -100,7 +109,7 @@ impl Listing {
                     let metadata = connection.metadata(&stat, Source { object: &object, file: None })?;
                     if self.kept < KEPT {
                         self.kept += 1;
-                        connection.recent.put(self.opened.metadata, metadata);
+                        connection.recent.put(self.begin.metadata, metadata);
                         kept.push((entries.len(), stat.kind, Directory { handle: Arc::new(object), id: stat.id }));
                     }
                     Some(metadata)
@@ -115,8 +124,8 @@ impl Listing {
             let of_kind = kept.iter().filter(move |(_, kind, _)| *kind == wanted);
             of_kind.filter_map(|(number, _, file)| Some((&*entries.get(*number)?.name, file)))
         };
-        connection.files.put_all(self.opened.files, directory.id, named(Kind::File));
-        connection.directories.put_all(self.opened.directories, directory.id, named(Kind::Directory));
+        connection.files.put_all(self.begin.files, directory.id, named(Kind::File));
+        connection.directories.put_all(self.begin.directories, directory.id, named(Kind::Directory));
         Ok(Page { is_last: self.ended, entries, next: self.at, parent: None })
     }
 }

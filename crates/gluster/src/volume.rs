@@ -193,6 +193,11 @@ impl Vfs for Volume {
         self.run(op, move |volume, op| volume.unlink_now(op, &path, id, kind))
     }
 
+    fn may_remove(&self, op: &Op, path: &RelPath, owner: u32) -> Option<bool> {
+        let (directory, _) = self.walk().known_parent(op, path)?;
+        self.connection.directories.protection(directory.id)?.permits_removal(op, owner)
+    }
+
     fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
         let root = root.clone();
         self.run(&SERVER, move |volume, op| private::open(volume, op, &root, name, make))

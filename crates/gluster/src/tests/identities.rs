@@ -106,3 +106,35 @@ fn eighty_groups_are_honoured() {
         }
     }
 }
+
+#[test]
+fn the_right_to_remove_a_name_is_known_after_a_look_up_in_its_directory() {
+    for name in volumes() {
+        let (alice, bob) = (user(61_011), user(61_012));
+        let (vfs, _) = fresh(&volume(&name, Some(Coherence::Exclusive)), &alice);
+        let directory = made(&vfs, &alice, "directory", Create::Directory, 0o755);
+        made(&vfs, &alice, "directory/file", Create::File(BOTH), 0o644);
+        let file = path("directory/file");
+        let known = |who: &Op, owner: &Op| {
+            opened(&vfs, who, "directory/file").expect("everybody may read it");
+            vfs.may_remove(who, &file, owner.uid)
+        };
+        // Bob has looked nothing up.
+        assert_eq!(vfs.may_remove(&bob, &file, alice.uid), None, "{name}");
+        assert_eq!((known(&alice, &alice), known(&bob, &alice)), (Some(true), Some(false)), "{name}");
+        let mode = |mode| SetMetadata { mode: Some(mode), ..Default::default() };
+        block_on(directory.set_metadata(&alice, mode(0o777))).expect("the owner may");
+        assert_eq!(vfs.may_remove(&bob, &file, alice.uid), None, "{name}: it has changed");
+        assert_eq!((known(&alice, &bob), known(&bob, &alice)), (Some(true), Some(true)), "{name}");
+        // The owner of the file and of the directory may remove names from a sticky directory.
+        block_on(directory.set_metadata(&alice, mode(0o1777))).expect("the owner may");
+        assert_eq!(
+            (known(&alice, &bob), known(&bob, &alice), known(&bob, &bob)),
+            (Some(true), Some(false), Some(true))
+        );
+        let metadata = block_on(opened(&vfs, &bob, "directory/file").expect("it exists").metadata(&bob));
+        let id = metadata.expect("metadata").id;
+        let removed = block_on(vfs.unlink(&bob, &file, id, server::vfs::Kind::File));
+        assert_eq!(removed.err(), Some(Errno::ACCES), "{name}: the volume says the same");
+    }
+}

@@ -99,8 +99,11 @@ fn what_changes_after_a_listing_is_noticed() {
         let owner = user(61_001);
         let (vfs, _) = fresh(&volume(&name, Some(Coherence::Exclusive)), &owner);
         create_files(&vfs, &owner);
-        assert_eq!(list(&open_root(&vfs, &owner), &owner), FILES);
+        let root = open_root(&vfs, &owner);
+        assert_eq!(list(&root, &owner), FILES);
         change(&vfs, &owner);
+        assert_eq!(found(&vfs, &owner), [false, false, true, true], "{name}");
+        assert_eq!(list(&root, &owner), FILES - 1);
         assert_eq!(found(&vfs, &owner), [false, false, true, true], "{name}");
     }
 }

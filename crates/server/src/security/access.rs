@@ -126,6 +126,11 @@ pub(crate) async fn find(disk: &Disk, path: &RelPath) -> Result<Option<(Arc<dyn 
 async fn may_unlink(disk: &Disk, path: &RelPath, owner: u32) -> Result<bool> {
     let who = &disk.op;
     let Some(parent) = path.parent() else { return Ok(false) };
+    if !is_checked(disk)
+        && let Some(known) = disk.vfs.may_remove(who, path, owner)
+    {
+        return Ok(known);
+    }
     let Some((node, metadata)) = find(disk, &parent).await? else { return Ok(false) };
     let sticky = metadata.mode & 0o1000 != 0 && who.uid != 0 && who.uid != owner && who.uid != metadata.uid;
     if sticky {

@@ -133,6 +133,14 @@ pub trait Vfs: Send + Sync {
     /// moment can cause another file in the same directory to be removed, because Linux removes names, not files.
     fn unlink(&self, op: &Op, path: &RelPath, id: FileId, kind: Kind) -> Answer<Result<Removed>>;
 
+    /// Returns whether the storage lets the user remove the name `path` of a file of `owner` from its directory, which
+    /// takes the right to write and search it, and with the sticky bit to own one of them. `None` if that is not known
+    /// without waiting. Never waits.
+    fn may_remove(&self, op: &Op, path: &RelPath, owner: u32) -> Option<bool> {
+        let _ = (op, path, owner);
+        None
+    }
+
     /// Opens the directory `name` below `root` that only the server uses. If it is missing and `make` is set, it is
     /// created with mode 0700. It must belong to the server's own user and grant no permission to any other user.
     /// `Errno::PERM` for anything else of that name, including a link or a mount. `Errno::OPNOTSUPP` where private
