@@ -27,7 +27,6 @@ pub(super) static THREADS_OF_POOL: AtomicUsize = AtomicUsize::new(THREADS);
 pub(super) struct Pool {
     settings: Settings,
     pub(super) queue: Mutex<Queue>,
-    work: Condvar,
     tally: Arc<Tally>,
 }
 
@@ -61,7 +60,7 @@ impl<T: Send + 'static> Call for LimitedJob<T> {
 
 impl Pool {
     pub(super) fn new(settings: Settings, tally: Arc<Tally>) -> Arc<Pool> {
-        Arc::new(Pool { settings, queue: Mutex::default(), work: Condvar::new(), tally })
+        Arc::new(Pool { settings, queue: Mutex::default(), tally })
     }
 
     fn sizes(&self) -> Sizes {
@@ -149,7 +148,12 @@ impl Pool {
 
     /// Wakes a thread for a job. Returns whether one must be started instead, which is already included in the count.
     fn takes_a_thread(&self, queue: &mut Queue) -> bool {
-        let wakes = self.work.notify_one();
+        // The last one that went idle has the most in the processor caches, and the others may end.
+        let woken = queue.idle.pop();
+        let wakes = woken.is_some();
+        if let Some(waits) = woken {
+            waits.notify_one();
+        }
         let sizes = self.sizes();
         let has_space = queue.threads < sizes.threads && queue.threads + queue.hanging < sizes.in_all;
         let starts = !wakes && has_space && {
@@ -184,6 +188,7 @@ impl Pool {
 
     /// The main loop of a thread.
     fn serve(self: Arc<Self>) {
+        let waits = Arc::new(Condvar::new());
         let mut queue = self.queue.lock();
         queue.coming -= 1;
         loop {
@@ -209,9 +214,12 @@ impl Pool {
                 }
                 continue;
             }
-            let timed_out = self.work.wait_for(&mut queue, IDLE).timed_out();
-            queue.coming -= usize::from(!timed_out);
-            if timed_out && !queue.has_turns() {
+            queue.idle.push(Arc::clone(&waits));
+            waits.wait_for(&mut queue, IDLE);
+            if !queue.is_still_idle(&waits) {
+                // It was woken for a job.
+                queue.coming -= 1;
+            } else if !queue.has_turns() {
                 queue.threads -= 1;
                 break;
             }

@@ -1,7 +1,10 @@
 //! The jobs of a pool and their fair order, and its count of threads. Nothing here waits or locks.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Condvar;
 
 use super::Job;
 
@@ -81,6 +84,8 @@ pub(super) struct Queue {
     pub(super) hanging: usize,
     /// Threads that were started or woken and have not taken a job since.
     pub(super) coming: usize,
+    /// What wakes each thread that has nothing to do, in the order in which they began to wait.
+    pub(super) idle: Vec<Arc<Condvar>>,
 }
 
 /// The jobs of one user. It exists while a job waits or runs.
@@ -109,6 +114,13 @@ impl Queue {
     pub(super) fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number
+    }
+
+    /// Removes a thread that waited from the idle ones. Returns whether it still was one, which it is not once it was
+    /// woken.
+    pub(super) fn is_still_idle(&mut self, waits: &Arc<Condvar>) -> bool {
+        let position = self.idle.iter().position(|idle| Arc::ptr_eq(idle, waits));
+        position.map(|position| self.idle.remove(position)).is_some()
     }
 
     /// Returns the number of jobs that wait for a thread.

@@ -156,6 +156,24 @@ fn idle_threads_end() {
     panic!("the thread does not end");
 }
 
+#[test]
+fn threads_without_work_end_although_others_have_some() {
+    let workers = Workers::new(NoThreadIdentity, Settings::default());
+    while_blocked(|blocked| {
+        (0..4).for_each(|_| blocked.submit(&workers, 1, Lane::Data));
+        blocked.wait_for(4);
+    });
+    assert_eq!(workers.threads(Lane::Data), 4);
+    for _ in 0..6000 {
+        block_on(workers.later(1, Lane::Data, || Ok(()))).expect("the job is done");
+        if workers.threads(Lane::Data) == 1 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{} threads are left", workers.threads(Lane::Data));
+}
+
 /// A limit that does not pass.
 const HOUR: Duration = Duration::from_secs(3_600);
 
