@@ -256,7 +256,6 @@ impl<H> DirectoryCache<H> {
     ) where
         H: 'a,
     {
-        let read = Instant::now();
         // Handles of the storage are closed without the lock.
         let mut ended = Vec::new();
         let mut state = self.state.lock();
@@ -264,7 +263,7 @@ impl<H> DirectoryCache<H> {
             return;
         }
         for (name, directory) in found {
-            ended.extend(state.insert(parent, name, Cached { value: directory.clone(), read }));
+            ended.extend(state.insert(parent, name, Cached { value: directory.clone(), read: since.at }));
         }
         drop(state);
     }
@@ -281,8 +280,8 @@ impl<H> DirectoryCache<H> {
         let known = state.protections.get(&directory).filter(|known| self.is_valid(known.read));
         let (protection, read) = match known {
             Some(known) if protection.acl.is_none() => (protection.merged(&known.value), known.read),
-            Some(known) => (protection.merged(&known.value), Instant::now()),
-            None => (protection, Instant::now()),
+            Some(known) => (protection.merged(&known.value), since.at),
+            None => (protection, since.at),
         };
         state.protections.insert(directory, Cached { value: protection, read });
     }
@@ -398,6 +397,13 @@ mod tests {
         cache.put(cache.now(), TOP, b"a", &directory());
         cache.put_protection(cache.now(), BELOW, protection(0o700));
         assert!(cache.child(TOP, b"a").is_none() && cache.protection(BELOW).is_none());
+        let cache = DirectoryCache::new(Coherence::Timestamp { valid: Duration::from_secs(3_600) });
+        let [mut earlier, now] = [cache.now(); 2];
+        earlier.at -= Duration::from_secs(3_600);
+        for (since, is_found) in [(earlier, false), (now, true)] {
+            cache.put(since, TOP, b"a", &directory());
+            assert_eq!(cache.child(TOP, b"a").is_some(), is_found, "it has the age of what was read");
+        }
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! The sequence of changes of a volume, so that what was read before a change is not cached after it.
 
+use std::time::Instant;
+
 use server::vfs::FileId;
 
 /// Number of groups of files whose last change is known.
 const GROUPS: usize = 256;
 
-/// A point in the sequence of changes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Moment(u64);
+/// A point in the sequence of changes. What is read after it has the age of the moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    changes: u64,
+    pub(crate) at: Instant,
+}
 
 /// The number of changes so far, and when files changed last.
 pub(crate) struct Moments {
@@ -29,7 +34,7 @@ impl Moments {
 
     /// Returns the present moment.
     pub(crate) fn now(&self) -> Moment {
-        Moment(self.changes)
+        Moment { changes: self.changes, at: Instant::now() }
     }
 
     /// Records that a file changed.
@@ -46,7 +51,7 @@ impl Moments {
 
     /// Returns whether the file may have changed after `since`. A few other files count as the same one.
     pub(crate) fn has_changed(&self, file: FileId, since: Moment) -> bool {
-        self.changed[Moments::group(file)] > since.0
+        self.changed[Moments::group(file)] > since.changes
     }
 }
 
@@ -63,7 +68,7 @@ mod tests {
         moments.change(file(1));
         assert!(moments.has_changed(file(1), before) && !moments.has_changed(file(2), before));
         let between = moments.now();
-        assert!(between > before && !moments.has_changed(file(1), between));
+        assert!(!moments.has_changed(file(1), between));
         moments.change_all();
         assert!(moments.has_changed(file(1), between) && moments.has_changed(file(2), between));
         assert!(!moments.has_changed(file(1), moments.now()));

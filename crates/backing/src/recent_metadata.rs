@@ -47,7 +47,7 @@ impl RecentMetadata {
         if state.files.len() >= FILES {
             state.files.clear();
         }
-        state.files.insert(metadata.id, (metadata, Instant::now()));
+        state.files.insert(metadata.id, (metadata, since.at));
     }
 
     /// Returns the metadata of a file if it was read a moment ago.
