@@ -12,6 +12,13 @@ import axe_core_python
 
 PATIENCE = 60
 AXE = os.path.join(os.path.dirname(axe_core_python.__file__), "axe.min.js")
+# What Chromium answers to a call for a page that another one replaces.
+NAVIGATED = ["Inspected target navigated or closed", "Execution context was destroyed.",
+             "Cannot find default execution context"]
+
+
+class Navigated(Exception):
+    """The page is being replaced by another one."""
 
 
 class Browser:
@@ -53,7 +60,10 @@ class Browser:
         while True:
             answer = self.receive()
             if answer.get("id") == self.last:
-                assert "error" not in answer, (method, answer["error"])
+                error = answer.get("error")
+                if error and error["message"] in NAVIGATED:
+                    raise Navigated
+                assert not error, (method, error)
                 return answer["result"]
             self.events.append(answer)
 
@@ -74,11 +84,18 @@ class Browser:
     def wait(self, condition, what):
         """Waits until an expression is true."""
         end = time.monotonic() + PATIENCE
-        # While the page is loaded, it has no body.
-        while not self.run(f"document.body !== null && Boolean({condition})"):
+        while not self.holds(condition):
             if time.monotonic() > end:
                 raise AssertionError(f"not seen: {what}\n{self.run('document.body.innerText')}")
             time.sleep(0.1)
+
+    def holds(self, condition):
+        """Returns whether an expression is true. It is not while another page takes the place of this one."""
+        try:
+            # While the page is loaded, it has no body.
+            return self.run(f"document.body !== null && Boolean({condition})")
+        except Navigated:
+            return False
 
     def close(self):
         self.process.kill()
