@@ -75,6 +75,7 @@ fn what_was_listed_is_found_without_a_look_up() {
         create(&vfs, &owner, "directory", Create::Directory);
         // The calls of other tests are made over other connections.
         let ours = GlusterVolume { threads: 3, ..volume(&name, Some(Coherence::Exclusive)) };
+        keep(&ours);
         let vfs = open(&ours, &directory).unwrap_or_else(|error| panic!("{error}"));
         let connection = Connection::open(&ours).unwrap_or_else(|error| panic!("{error}"));
         let look_ups = || {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use server::acl::model::posix_acl::{self, PosixAcl};
 use server::acl::ntacl;
 use server::answer::block_on;
@@ -30,11 +31,23 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set; run `cargo xtask gluster test`"))
 }
 
-/// Returns a volume of the servers for tests.
+/// Returns a volume of the servers for tests, and keeps it open.
 fn volume(name: &str, coherence: Option<Coherence>) -> GlusterVolume {
     let server = VolfileServer::Tcp { host: variable("FREVO_GLUSTER_SERVER"), port: 24_007 };
     let Storage::Gluster(volume) = server::testing::gluster(name) else { unreachable!("it is a volume") };
-    GlusterVolume { servers: vec![server], coherence, ..(*volume).clone() }
+    let volume = GlusterVolume { servers: vec![server], coherence, ..(*volume).clone() };
+    keep(&volume);
+    volume
+}
+
+/// Keeps a connection to a volume until the end of the process. A brick of GlusterFS 10.3 may crash when it reports a
+/// change to a client that leaves at that moment.
+fn keep(volume: &GlusterVolume) {
+    static KEPT: Mutex<Vec<(String, Arc<dyn Vfs>)>> = Mutex::new(Vec::new());
+    let (mut kept, settings) = (KEPT.lock(), format!("{volume:?}"));
+    if kept.iter().all(|(known, _)| *known != settings) {
+        kept.push((settings, open(volume, "/").unwrap_or_else(|error| panic!("{error}"))));
+    }
 }
 
 fn user(uid: u32) -> Op {
