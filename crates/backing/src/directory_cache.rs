@@ -186,9 +186,13 @@ impl<H> State<H> {
         Some(self.recent.insert(parent, name, cached))
     }
 
-    /// Adds a name. Returns the older generation if it ends.
+    /// Adds a name, unless it is known from a later moment. Returns the older generation if it ends.
     #[must_use]
     fn insert(&mut self, parent: FileId, name: &[u8], cached: Child<H>) -> Option<Generation<H>> {
+        let known = self.recent.get(parent, name).or_else(|| self.older.get(parent, name));
+        if known.is_some_and(|known| known.read > cached.read) {
+            return None;
+        }
         for generation in [&mut self.recent, &mut self.older] {
             generation.remove(parent, name);
         }
@@ -256,7 +260,7 @@ impl<H> DirectoryCache<H> {
     ) where
         H: 'a,
     {
-        // Handles of the storage are closed without the lock.
+        // The handles of a generation that ends are closed without the lock.
         let mut ended = Vec::new();
         let mut state = self.state.lock();
         if state.moments.has_changed(parent, since) {
@@ -400,9 +404,9 @@ mod tests {
         let cache = DirectoryCache::new(Coherence::Timestamp { valid: Duration::from_secs(3_600) });
         let [mut earlier, now] = [cache.now(); 2];
         earlier.at -= Duration::from_secs(3_600);
-        for (since, is_found) in [(earlier, false), (now, true)] {
+        for (since, is_found) in [(earlier, false), (now, true), (earlier, true)] {
             cache.put(since, TOP, b"a", &directory());
-            assert_eq!(cache.child(TOP, b"a").is_some(), is_found, "it has the age of what was read");
+            assert_eq!(cache.child(TOP, b"a").is_some(), is_found, "it has the age of what was read last");
         }
     }
 

@@ -38,10 +38,12 @@ impl RecentMetadata {
         self.state.lock().moments.now()
     }
 
-    /// Records metadata that was read after `since`, unless the file may have changed meanwhile.
+    /// Records metadata that was read after `since`, unless the file may have changed meanwhile, or later metadata is
+    /// known.
     pub fn put(&self, since: Moment, metadata: Metadata) {
         let mut state = self.state.lock();
-        if state.moments.has_changed(metadata.id, since) {
+        let is_newer = |(_, read): &(Metadata, Instant)| *read > since.at;
+        if state.moments.has_changed(metadata.id, since) || state.files.get(&metadata.id).is_some_and(is_newer) {
             return;
         }
         if state.files.len() >= FILES {
@@ -129,6 +131,19 @@ mod tests {
         recent.clear();
         recent.put(before, file(2, 20));
         assert_eq!((size(&recent, 1), size(&recent, 2)), (None, None));
+    }
+
+    #[test]
+    fn what_was_read_later_is_kept() {
+        let recent = RecentMetadata::default();
+        let earlier = recent.now();
+        let mut later = recent.now();
+        later.at += Duration::from_millis(1);
+        recent.put(later, file(1, 20));
+        recent.put(earlier, file(1, 10));
+        assert_eq!(size(&recent, 1), Some(20));
+        recent.put(later, file(1, 30));
+        assert_eq!(size(&recent, 1), Some(30));
     }
 
     #[test]

@@ -16,6 +16,12 @@ fn path(path: &str) -> RelPath {
     names.fold(RelPath::root(), |above, name| above.join(name.as_bytes()).expect("a valid name"))
 }
 
+/// Opens a directory of a volume, and returns the connection that it uses.
+fn opened(volume: &GlusterVolume, directory: &str) -> (Arc<dyn Vfs>, Arc<Connection>) {
+    let connection = Connection::open(volume).unwrap_or_else(|error| panic!("{error}"));
+    (open(volume, directory).unwrap_or_else(|error| panic!("{error}")), connection)
+}
+
 fn create(vfs: &Arc<dyn Vfs>, owner: &Op, name: &str, kind: Create) {
     let mode = if matches!(kind, Create::Directory) { 0o755 } else { 0o644 };
     block_on(vfs.create(owner, &path(name), NewFile::new(kind, mode))).expect("the name is not in use");
@@ -76,8 +82,7 @@ fn what_was_listed_is_found_without_a_look_up() {
         // The calls of other tests are made over other connections.
         let ours = GlusterVolume { threads: 3, ..volume(&name, Some(Coherence::Exclusive)) };
         keep(&ours);
-        let vfs = open(&ours, &directory).unwrap_or_else(|error| panic!("{error}"));
-        let connection = Connection::open(&ours).unwrap_or_else(|error| panic!("{error}"));
+        let (vfs, connection) = opened(&ours, &directory);
         let look_ups = || {
             let calls = connection.client.calls.numbers();
             calls.iter().filter(|(function, _)| *function == "h_lookupat").map(|(_, count)| *count).sum::<u64>()
@@ -115,9 +120,7 @@ fn what_others_change_after_a_listing_is_noticed() {
         let owner = user(61_001);
         let (theirs, directory) = fresh(&volume(&name, Some(Coherence::Timestamp)), &owner);
         create_files(&theirs, &owner);
-        let ours = volume(&name, None);
-        let vfs = open(&ours, &directory).unwrap_or_else(|error| panic!("{error}"));
-        let connection = Connection::open(&ours).unwrap_or_else(|error| panic!("{error}"));
+        let (vfs, connection) = opened(&volume(&name, None), &directory);
         assert_eq!(list(&open_root(&vfs, &owner), &owner), FILES);
         assert_eq!(found(&vfs, &owner), [true, true, false, false], "{name}");
         change(&theirs, &owner);
