@@ -17,7 +17,7 @@ pub const WRITE: u8 = 2;
 pub const EXECUTE: u8 = 1;
 
 /// The bit of a directory in which only owners remove names.
-const STICKY: u32 = 0o1000;
+pub const STICKY: u32 = 0o1000;
 
 /// The owner of a file and its permissions.
 #[derive(Clone, Debug)]

@@ -282,6 +282,10 @@ impl Vfs for LocalFs {
         Share::change(&self.0, op, &[path], move |share| share.unlink(&user, &name, id, kind))
     }
 
+    fn may_remove(&self, op: &Op, path: &RelPath, owner: u32) -> Option<bool> {
+        self.0.may_remove(op, path, owner)
+    }
+
     fn private(&self, root: &RelPath, name: &'static str, make: bool) -> Answer<Result<Option<Arc<dyn Private>>>> {
         let Some(path) = root.join(name.as_bytes()) else { return Answer::now(Err(Errno::INVAL)) };
         let root = root.clone();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use backing::Wait;
 use backing::executor::unless_cancelled;
 use backing::name_index::Name;
+use backing::permissions::{Permissions, STICKY};
 use backing::workers::Lane;
 use rustix::fs::{OFlags, Statx};
 use server::answer::Answer;
@@ -43,6 +44,24 @@ impl Share {
         let (system, share, op) = (share.serving(&question.path), Arc::clone(share), question.op.clone());
         let answer = move || question.answer(&share, Wait::Allowed);
         system.executor.later_as(&op, Lane::Data, unless_cancelled(&op, answer))
+    }
+
+    /// Returns whether the user may remove the name `path` of a file of `owner`; `None` if its directory was not
+    /// resolved lately.
+    pub(crate) fn may_remove(&self, op: &Op, path: &RelPath, owner: u32) -> Option<bool> {
+        let directory = path.parent()?;
+        if !self.root.local || !directory.is_root() && !self.ways.contains(&directory) {
+            return None;
+        }
+        identity::assume(op).ok()?;
+        let stat = self.root.look_at_directory(&directory)?;
+        let (mode, holder) = (u32::from(stat.stx_mode), (stat.stx_uid, stat.stx_gid));
+        if [0, stat.stx_uid].contains(&op.uid) {
+            return Some(Permissions::new(Kind::Directory, mode, holder, None).permit_removal(op, owner));
+        }
+        // Users other than the owner may have an entry in a POSIX ACL.
+        let by_sticky = mode & STICKY == 0 || op.uid == owner;
+        Some(by_sticky && self.root.may_change_names(&directory)?)
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use backing::Wait;
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use rustix::fs::{Access as Ask, AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 use rustix::io::Errno as Raw;
 use rustix::path::DecInt;
 use server::vfs::{Errno, FileId, RelPath, Result, SymlinkPolicy};
@@ -228,6 +228,17 @@ impl Root {
         let path = [path.as_bytes(), if path.is_root() { b"." } else { b"/." }].concat();
         let flags = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
         rustix::fs::statx(&self.fd, path, flags, WANTED).ok().filter(|stat| self.is_home(stat))
+    }
+
+    /// Returns whether the thread may add and remove names in the directory that `path` leads to. As with
+    /// [`look_at_directory`](Root::look_at_directory), a link may lead out of the root.
+    pub(crate) fn may_change_names(&self, path: &RelPath) -> Option<bool> {
+        let path = if path.is_root() { b"." } else { path.as_bytes() };
+        match rustix::fs::accessat(&self.fd, path, Ask::WRITE_OK | Ask::EXEC_OK, AtFlags::EACCESS) {
+            Ok(()) => Some(true),
+            Err(Raw::ACCESS | Raw::PERM | Raw::ROFS) => Some(false),
+            Err(_) => None,
+        }
     }
 
     /// Opens `name` in `directory`, without following a link, if the kernel has it cached.

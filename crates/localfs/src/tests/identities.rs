@@ -262,3 +262,55 @@ fn work_as_the_process_has_no_root_privileges() {
     assert_eq!(unlink(user(61_002)), Err(Errno::ACCES));
     assert_eq!(unlink(bed.who.clone()), Ok(()));
 }
+
+#[test]
+fn the_permission_to_remove_a_name_is_that_of_the_kernel() {
+    if cannot_switch() {
+        return;
+    }
+    /// The owner has all permissions, the group 61500 may write and search, others may read.
+    const LIST: &[u8] = b"\x02\0\0\0\x01\0\x07\0\xff\xff\xff\xff\x04\0\x04\0\xff\xff\xff\xff\
+        \x08\0\x03\0\x3c\xf0\0\0\x10\0\x07\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
+    let bed = Bed::new();
+    let owner = bed.who.clone();
+    let member = Op::from(Identity { uid: 61_004, gid: 61_004, groups: Box::new([61_500]) });
+    let stranger = user(61_002);
+    let directory = bed.root.join("dir");
+    process(|| fs::create_dir(&directory)).unwrap();
+    let file = path("dir/file");
+    assert_eq!(bed.fs.may_remove(&owner, &file, owner.uid), None, "the directory was never resolved");
+    process(|| chown(&directory, Some(owner.uid), Some(owner.gid))).unwrap();
+    bed.create("dir/other");
+    for (mode, list) in [(0o755, None), (0o777, None), (0o1777, None), (0o555, None), (0o770, Some(LIST)), (0o6, None)]
+    {
+        process(|| {
+            fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
+            if let Some(list) = list {
+                rustix::fs::setxattr(&directory, "system.posix_acl_access", list, rustix::fs::XattrFlags::empty())
+                    .unwrap();
+            }
+        });
+        for who in [&user(0), &owner, &member, &stranger] {
+            let about = format!("{mode:o} {} {}", list.is_some(), who.uid);
+            bed.local_write("dir/file", "x");
+            process(|| chown(directory.join("file"), Some(owner.uid), None)).unwrap();
+            let id = match bed.lookup_as(&user(0), "dir/file", FOLLOW) {
+                Ok(Lookup::Found { metadata, .. }) => metadata.id,
+                _ => panic!("{about}: the file was just written"),
+            };
+            let known = bed.fs.may_remove(who, &file, owner.uid);
+            let removed = block_on(bed.fs.unlink(who, &file, id, Kind::File)).is_ok();
+            match known {
+                Some(known) => assert_eq!(known, removed, "{about}"),
+                // A directory that the user may not search shows nothing.
+                None => assert!(!removed, "{about}"),
+            }
+            assert_eq!(bed.fs.may_remove(who, &file, owner.uid), known, "{about}");
+        }
+        process(|| rustix::fs::removexattr(&directory, "system.posix_acl_access")).ok();
+    }
+    process(|| fs::set_permissions(&directory, fs::Permissions::from_mode(0o1777))).unwrap();
+    assert_eq!(bed.fs.may_remove(&stranger, &file, owner.uid), Some(false), "the sticky bit");
+    assert_eq!(bed.fs.may_remove(&stranger, &file, stranger.uid), Some(true), "their own file");
+    assert_eq!(bed.fs.may_remove(&owner, &file, stranger.uid), Some(true), "in their own directory");
+}

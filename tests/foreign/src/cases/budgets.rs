@@ -22,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("budgets.create_write_64k_close", |fixture| keep(fixture, "files", "create_write", 16.0))
         .needs_root()
         .alone(),
+    Case::new("budgets.delete", |fixture| keep(fixture, "files", "delete", 14.0)).needs_root().alone(),
     Case::new("budgets.listing_entry", |fixture| keep(fixture, "files", "listing", 1.1)).needs_root().alone(),
     Case::new("budgets.open_close_with_acl", |fixture| protected(fixture, "acls", "open_close", 9.0))
         .needs_root()
@@ -173,7 +174,7 @@ fn modules(fixture: &mut Fixture) -> Result<()> {
 /// `del NAME`, which looks up the name with QUERY_DIRECTORY before it deletes the file. The cost must be the same in a
 /// large directory as in small ones. The time per file is printed.
 fn delete_by_name(fixture: &mut Fixture) -> Result<()> {
-    within(fixture, 35.0, |fixture, _| {
+    within(fixture, 32.0, |fixture, _| {
         let small = deletions(fixture, SMALL, false)?.took;
         let large = deletions(fixture, LARGE, false)?.took;
         let each = |took: Duration| took.as_secs_f64() * 1e3 / DELETED as f64;
