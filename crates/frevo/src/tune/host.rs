@@ -1,22 +1,27 @@
 //! Reads what the host has: processors, memory, limits.
 
+use anyhow::Result;
 use rustix::process::{Resource, getrlimit};
 
 use super::measurements::Host;
 use super::network::number;
+use super::wakeups;
+use super::work::Work;
 use crate::limits;
 
 /// Describes this host.
-pub(super) fn read() -> Host {
+pub(super) fn read(work: &Work) -> Result<Host> {
     let machine = report::machine::describe();
-    Host {
+    Ok(Host {
         processor: machine.processor,
         cores: machine.cores,
         memory: limits::memory(),
         descriptors: getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX),
         descriptors_of_service: descriptors_of_service(),
         watches: number("fs/inotify/max_user_watches"),
-    }
+        wake_up: wakeups::measure(work)?,
+        halt_polling: wakeups::polling(),
+    })
 }
 
 /// Reads the limit of the service that systemd runs.

@@ -27,6 +27,11 @@ pub(super) struct Host {
     pub(super) descriptors_of_service: Option<u64>,
     /// `fs.inotify.max_user_watches`.
     pub(super) watches: Option<u64>,
+    /// Time to wake a thread on an idle processor; `None` if there is one processor only.
+    pub(super) wake_up: Option<f64>,
+    /// `guest_halt_poll_ns`: for how long an idle processor of a virtual machine looks for work before it halts, in
+    /// nanoseconds; `None` if `haltpoll` does not decide that.
+    pub(super) halt_polling: Option<u64>,
 }
 
 /// Links and kernel settings of TCP.

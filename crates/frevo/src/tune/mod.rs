@@ -12,6 +12,7 @@ mod network;
 mod shown;
 mod storage;
 mod trial;
+mod wakeups;
 mod work;
 
 use std::path::PathBuf;
@@ -154,7 +155,7 @@ async fn measure(args: &TuneArgs, work: &Work, daemon: &Daemon, share: &Share) -
         false => None,
     };
     Ok(Measurements {
-        host: host::read(),
+        host: host::read(work)?,
         network: network::measure(work, daemon, args.round_trip / 1000.0)?,
         cryptography: cryptography::measure(work)?,
         storage,

@@ -67,6 +67,7 @@ impl Result<'_> {
             Location::Global => "smb.conf [global]".to_owned(),
             Location::Share => format!("smb.conf [{}]", self.share.name),
             Location::Sysctl => "sysctl".to_owned(),
+            Location::Sysfs => "tmpfiles.d".to_owned(),
             Location::Unit => "systemd unit".to_owned(),
         };
         let rows = [("now", &advice.current), ("measured", &advice.because), ("effect", &advice.effect)];
@@ -89,6 +90,9 @@ impl Result<'_> {
         if has(&[Location::Sysctl]) {
             text += "sysctl: write the lines to /etc/sysctl.d/90-frevo.conf and run `sysctl --system`.\n";
         }
+        if has(&[Location::Sysfs]) {
+            text += "tmpfiles.d: write the line to /etc/tmpfiles.d/frevo.conf and run `systemd-tmpfiles --create`.\n";
+        }
         if has(&[Location::Unit]) {
             text += "unit: write the line below [Service] with `systemctl edit frevo`.\n";
         }
@@ -108,6 +112,7 @@ impl Result<'_> {
             row("Signing, one core", speeds(&mut SIGNING.iter().map(|it| it.0))),
             row("Encryption, one core", speeds(&mut ENCRYPTION.iter().map(|it| it.0))),
             row("Host", format!("{}, {} cores, {} of memory", host.processor, host.cores, bytes(host.memory as f64))),
+            row("Wake-up of an idle processor", host.wake_up.map_or(units::NOTHING.to_owned(), seconds)),
             row("Open files, hard limit of this shell", units::count(host.descriptors)),
             row("Watched directories", host.watches.map_or(units::NOTHING.to_owned(), units::count)),
         ]);

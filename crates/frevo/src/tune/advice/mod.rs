@@ -32,6 +32,8 @@ pub(super) enum Location {
     Share,
     /// In the kernel, by sysctl(8).
     Sysctl,
+    /// In a file of the kernel's `/sys`, written by systemd-tmpfiles(8).
+    Sysfs,
     /// In the unit of the service.
     Unit,
 }

@@ -30,6 +30,8 @@ impl Case {
                 descriptors: 1 << 20,
                 descriptors_of_service: None,
                 watches: Some(1 << 20),
+                wake_up: Some(4e-6),
+                halt_polling: None,
             },
             network: Network {
                 links: vec![Link {
@@ -307,6 +309,19 @@ fn limits_of_a_small_host_are_raised_or_kept() {
     case.check(&["frevo:memory limit = 4096M"], &[]);
     case.daemon.memory_limit = Some(1 << 30);
     case.check(&[], &[]);
+}
+
+#[test]
+fn processors_that_halt_at_once_are_to_look_for_work_first() {
+    let mut case = Case::good();
+    (case.measured.host.wake_up, case.measured.host.halt_polling) = (Some(21e-6), Some(0));
+    let advice = case.check(&["w /sys/module/haltpoll/parameters/guest_halt_poll_ns - - - - 200000"], &[]);
+    assert!(advice[0].because.contains("21 µs"), "{advice:?}");
+    // They already do, wake quickly, or it is not known that they halt.
+    for (wake_up, halt_polling) in [(21e-6, Some(200_000)), (3e-6, Some(0)), (21e-6, None)] {
+        (case.measured.host.wake_up, case.measured.host.halt_polling) = (Some(wake_up), halt_polling);
+        case.check(&[], &[]);
+    }
 }
 
 #[test]
