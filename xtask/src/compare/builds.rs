@@ -12,9 +12,10 @@ use test_environment::{Counts, Health, OtherBuild, Target, interrupt};
 
 use super::cells::{self, Cell, Share, Side, share};
 use super::outcome::Outcome;
-use super::{CUBIC, build_bench, default_dir, measured, own_network_with, watched};
+use super::{build_bench, default_dir, measured, watched};
 use crate::setup::{self, Set};
 use crate::steps::{cargo, succeeds};
+use crate::torture::place::{CUBIC, own_network_with};
 
 /// A way to build and start the server.
 struct Build {

@@ -21,16 +21,13 @@ use test_environment::{Backend, Counts, Disk, frevo, interrupt};
 
 use crate::setup::{self, Set};
 use crate::steps::{cargo, succeeds};
-use crate::torture::place::own_network;
+use crate::torture::place::{CUBIC, own_network_with};
 use experiment::{Experiment, counts};
 use outcome::Outcome;
 use pair::Pair;
 
 /// GiB that the files of the experiments may use on both servers together; the second value applies with --quick.
 const ROOM: (u64, u64) = (12, 3);
-
-/// The congestion control of Linux, if the administrator has not chosen another.
-const CUBIC: &str = "cubic";
 
 /// Options of the command.
 #[derive(clap::Args)]
@@ -175,24 +172,6 @@ pub(crate) fn run(options: &Options) -> Result<Counts> {
         return Ok(Counts::passed(1));
     }
     measure(options, &dir, &experiments)
-}
-
-/// Creates a network namespace with the given congestion control on its loopback interface, for everything that is
-/// started from now on. The routes have it, because Linux refuses a default in a namespace that
-/// `net.ipv4.tcp_allowed_congestion_control` of the host does not allow.
-fn own_network_with(congestion_control: &str) -> Result<()> {
-    ensure!(own_network().context("cannot use the loopback interface")?, "cannot create a network namespace");
-    for addresses in ["127.0.0.0/8", "127.0.0.1"] {
-        let mut ip = Command::new("ip");
-        ip.args(["route", "replace", "local", addresses, "dev", "lo", "table", "local"]);
-        ip.args(["congctl", congestion_control]);
-        ensure!(
-            ip.status().context("cannot start ip")?.success(),
-            "--congestion-control {congestion_control}: cannot be set; \
-             /proc/sys/net/ipv4/tcp_available_congestion_control lists what this kernel has"
-        );
-    }
-    Ok(())
 }
 
 /// Creates the file system that the options ask for. XFS is the study's: it has inodes of 512 bytes, so that short ACLs

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use report::metric::Metric;
@@ -30,7 +31,10 @@ const SHARE: &str = "bench";
 /// The load generator.
 const PROGRAM: &str = "target/release/examples/bare";
 /// The phases, in order.
-const PHASES: [&str; 6] = ["create", "list", "rename", "delete", "mkdir", "rmdir"];
+const PHASES: [&str; 6] = ["create", LIST, "rename", "delete", "mkdir", "rmdir"];
+/// The phase in which the mount lists the files of each subject, too: a brick takes longer for files with extended
+/// attributes, which the servers store.
+const LIST: &str = "list";
 
 /// Options of `cargo xtask gluster bench`.
 #[derive(clap::Args)]
@@ -213,7 +217,7 @@ pub(super) fn measure(dir: &Path, options: &Inside) -> Result<()> {
     let shared = directory(&mount, SHARE)?;
     let mut servers = BTreeMap::new();
     for (subject, environment) in &environments {
-        let name = format!("{SHARE}-{}", subject.name());
+        let name = shared_by(*subject);
         directory(&mount, &name)?;
         let template = TEMPLATE.replace("@VOLUME@", volume).replace("@DIRECTORY@", &name);
         let server = environment.start("server", &template);
@@ -234,7 +238,8 @@ pub(super) fn measure(dir: &Path, options: &Inside) -> Result<()> {
         command.args(load::in_turns(*subject, server.address(), SHARE));
     }
     let profile = Profile::start(dir, volume)?;
-    let mut accompanied = Accompanied { dir, volume, mount: &mount, profile, servers, counted: BTreeMap::new() };
+    let mut accompanied =
+        Accompanied { dir, volume, mount: &mount, profile, servers, counted: BTreeMap::new(), listed: BTreeMap::new() };
     load::run(command, |said| accompanied.step(said))?;
     let run: Run = serde_json::from_slice(&std::fs::read(&record)?)?;
     let results = accompanied.results(&run, measurement)?;
@@ -261,13 +266,21 @@ struct Accompanied<'a> {
     servers: BTreeMap<Subject, Server>,
     /// The operations of each measured round, by phase and subject.
     counted: BTreeMap<(String, Subject), Vec<Operations>>,
+    /// Files per second that the mount listed of each subject's files in each measured round.
+    listed: BTreeMap<Subject, Vec<f64>>,
 }
 
 impl Accompanied<'_> {
     fn step(&mut self, said: &Said<'_>) -> Result<()> {
         let Said { step, phase, round, subject } = *said;
         match step {
-            Step::Renew => self.renew(subject, phase),
+            Step::Renew => {
+                if phase == LIST && round != 0 {
+                    let rate = self.list_over_mount(subject)?;
+                    self.listed.entry(subject).or_default().push(rate);
+                }
+                self.renew(subject, phase)
+            }
             Step::Begin => self.profile.take().map(drop),
             Step::End => {
                 let operations = self.profile.take()?;
@@ -301,6 +314,26 @@ impl Accompanied<'_> {
         server.map_or(Ok(()), Server::restart)
     }
 
+    /// Lists the files of a subject over the mount, and returns their number per second. Afterwards the mount is a new
+    /// client of the volume, because the bricks would report changes of these files to it.
+    fn list_over_mount(&self, subject: Subject) -> Result<f64> {
+        let remount = || -> Result<()> {
+            output(Command::new("umount").arg(self.mount))?;
+            mount(self.volume, self.mount)
+        };
+        remount()?;
+        let directory = match subject.target() {
+            None => SHARE.to_owned(),
+            Some(_) => shared_by(subject),
+        };
+        let begun = Instant::now();
+        let files = count_files(&self.mount.join(directory))?;
+        let rate = f64::from(files) / begun.elapsed().as_secs_f64();
+        remount()?;
+        ensure!(files > 0, "the mount lists no file of {}", subject.name());
+        Ok(rate)
+    }
+
     /// Puts the record of the load generator and the counted operations together.
     fn results(&self, run: &Run, measurement: &Measurement) -> Result<Results> {
         let experiment = run.experiments.first().context("the load generator has measured nothing")?;
@@ -313,7 +346,9 @@ impl Accompanied<'_> {
                 let rate = rounds.and_then(|rounds| Metric::RATE.median(rounds));
                 let rate = rate.with_context(|| format!("{} has no {phase}", subject.name()))?;
                 let counted = self.counted.get(&(phase.to_owned(), subject)).map_or(&[][..], Vec::as_slice);
-                rows.push(Row { phase, subject, rate, operations: median(counted, files) });
+                let listed = self.listed.get(&subject).filter(|_| phase == LIST);
+                let over_mount = listed.and_then(|rates| report::metric::median(rates.iter().copied()));
+                rows.push(Row { phase, subject, rate, operations: median(counted, files), over_mount });
             }
         }
         let title = format!(
@@ -327,6 +362,24 @@ impl Accompanied<'_> {
         );
         Ok(Results { title, rows })
     }
+}
+
+/// Returns the directory in the volume that a server shares.
+fn shared_by(subject: Subject) -> String {
+    format!("{SHARE}-{}", subject.name())
+}
+
+/// Reads the attributes of everything in a directory and below it, and returns the number of files.
+fn count_files(directory: &Path) -> Result<u32> {
+    let mut files = 0;
+    for entry in std::fs::read_dir(directory).with_context(|| directory.display().to_string())? {
+        let entry = entry?;
+        files += match entry.metadata()?.is_dir() {
+            true => count_files(&entry.path())?,
+            false => 1,
+        };
+    }
+    Ok(files)
 }
 
 #[cfg(test)]

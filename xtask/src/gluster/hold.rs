@@ -12,7 +12,7 @@ use test_environment::Disk;
 
 use super::servers::{HOLDER, READY, SOCKET, client, output};
 use super::{BrickFileSystem, Volume, Wanted};
-use crate::torture::place::own_network;
+use crate::torture::place::{CUBIC, own_network_with};
 
 /// The address of the bricks. The command line client refuses 127.0.0.1.
 const BRICKS: &str = "127.0.0.2";
@@ -31,7 +31,7 @@ const GROUPS: &str = "/var/lib/glusterd/groups";
 pub(super) fn hold(dir: &Path, wanted: &Wanted) -> Result<()> {
     // The machine's /proc is still mounted here and has the id that other processes see.
     let pid = fs::read_link("/proc/self")?;
-    ensure!(own_network().context("cannot create a network")?, "cannot create a network namespace");
+    own_network_with(CUBIC)?;
     let disk = Disk::with(dir, wanted.bricks_fs.make(), wanted.bricks_fs.mount_options())?;
     output(Command::new("mount").args(["-t", "proc", "proc", "/proc"]))?;
     let bricks = dir.join("bricks");

@@ -31,6 +31,8 @@ pub(super) struct Row {
     pub(super) rate: f64,
     /// The operations of the bricks, and their messages to other clients.
     pub(super) operations: PerFile,
+    /// Files per second that the mount lists of the same files.
+    pub(super) over_mount: Option<f64>,
 }
 
 impl Row {
@@ -72,6 +74,7 @@ impl Results {
                 "files per second": row.rate,
                 "operations per file": object(requests),
                 "messages to other clients per file": object(messages),
+                "files per second over the mount": row.over_mount,
             })
         };
         json!({ "title": self.title, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
@@ -97,6 +100,9 @@ impl fmt::Display for Results {
                 (row.subject.name(), row.rate, requests.iter().map(|(_, count)| count).sum::<f64>());
             let [fuse, samba] = ratios;
             writeln!(f, "{shown:<7} {name:<8} {rate:>7.0} {fuse:>8} {samba:>8} {all:>8.2}{}", listed(&requests))?;
+            if let Some(over_mount) = row.over_mount {
+                writeln!(f, "{:>24.0} {:>8.2}  the mount lists these files", over_mount, rate / over_mount)?;
+            }
             if !messages.is_empty() {
                 writeln!(f, "{:>52}{}", "messages to other clients", listed(&messages))?;
             }
@@ -119,6 +125,7 @@ mod tests {
             subject,
             rate,
             operations: median(&[operations(counts)], 100.0),
+            over_mount: (subject == Subject::Bare).then_some(500.0),
         };
         let rows = vec![
             row(Subject::Fuse, 800.0, &[("CREATE", 100), ("LOOKUP", 300)]),
@@ -143,6 +150,7 @@ mod tests {
             [
                 "create FUSE 800 1.00 - 4.00 LOOKUP 3.00 CREATE 1.00",
                 "libgfapi 1000 1.25 - 1.00 CREATE 1.00",
+                "500 2.00 the mount lists these files",
                 "messages to other clients UPCALL 0.20 CI_UNLINK 0.10",
             ]
         );

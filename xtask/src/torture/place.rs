@@ -4,10 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 use test_environment::Disk;
 
 use super::volume::Volume;
+
+/// The congestion control of Linux, if the administrator has not chosen another.
+pub(crate) const CUBIC: &str = "cubic";
 
 /// The file systems for shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -160,6 +163,24 @@ pub(crate) fn own_network() -> io::Result<bool> {
         libc::close(socket);
         if result == 0 { Ok(true) } else { Err(error) }
     }
+}
+
+/// Creates a network namespace with the given congestion control on its loopback interface, for everything that is
+/// started from now on. The routes have it, because Linux refuses a default in a namespace that
+/// `net.ipv4.tcp_allowed_congestion_control` of the host does not allow.
+pub(crate) fn own_network_with(congestion_control: &str) -> Result<()> {
+    ensure!(own_network().context("cannot use the loopback interface")?, "cannot create a network namespace");
+    for addresses in ["127.0.0.0/8", "127.0.0.1"] {
+        let mut ip = Command::new("ip");
+        ip.args(["route", "replace", "local", addresses, "dev", "lo", "table", "local"]);
+        ip.args(["congctl", congestion_control]);
+        ensure!(
+            ip.status().context("cannot start ip")?.success(),
+            "the congestion control {congestion_control} cannot be set; \
+             /proc/sys/net/ipv4/tcp_available_congestion_control lists what this kernel has"
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]
