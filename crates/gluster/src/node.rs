@@ -274,11 +274,13 @@ impl Open {
         let _lock = self.connection().locks.lock(self.id);
         self.with_source(|source| {
             identity::assume_server()?;
-            let unstored = self.connection().unstored.lock().remove(&self.id);
+            let unstored = self.connection().unstored.lock().get(&self.id).copied();
             let (now, stored) = (self.stat(source)?, unstored.unwrap_or_else(|| stored(&source)));
             let wanted = now.changed_attributes(stored, set);
             identity::assume(op)?;
-            store(&source, &wanted, op.uid == now.uid)
+            store(&source, &wanted, op.uid == now.uid)?;
+            self.connection().unstored.lock().remove(&self.id);
+            Ok(())
         })?;
         self.connection().renew(self.id);
         Ok(())

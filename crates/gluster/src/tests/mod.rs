@@ -9,8 +9,8 @@ use server::answer::block_on;
 use server::policy::{Coherence, Storage, VolfileServer};
 use server::vfs::contract::{self, Fixture};
 use server::vfs::{
-    Access, Create, Identity, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, Page, Payload, RelPath, SetXattr,
-    SymlinkPolicy,
+    Access, Create, Identity, InitialAcl, ListRequest, Lookup, LookupOptions, NewFile, Node, Op, Page, Payload,
+    RelPath, SetXattr, SymlinkPolicy,
 };
 
 use super::*;
@@ -216,5 +216,44 @@ fn an_examination_tries_every_brick_and_leaves_nothing() {
     if let Some(name) = volumes().first() {
         let unknown = GlusterVolume { volume: format!("{name}-unknown"), ..volume(name, None) };
         assert!(matches!(examine(&unknown, None), Err(Failure::Volume(_))));
+    }
+}
+
+/// The DOS attributes of a new file are stored behind the answer to the client, which may ask for them at any moment.
+#[test]
+fn the_attributes_of_a_new_file_are_shown_while_they_are_stored() {
+    const ATTRIBUTES: u32 = 0x22;
+    let settings = |name: &String| [Some(Coherence::Exclusive), None].map(|coherence| volume(name, coherence));
+    for volume in volumes().iter().flat_map(settings) {
+        let owner = user(61_001);
+        let (vfs, _) = fresh(&volume, &owner);
+        let both = Access { read: true, write: true };
+        let path = RelPath::root().join(b"file").expect("a valid name");
+        for number in 0..200u64 {
+            let descriptor = (ntacl::ATTRIBUTE.to_owned(), vec![1; 200]);
+            let protection =
+                InitialAcl { owner: (owner.uid, owner.gid), mode: Some(0o640), lists: Vec::new(), descriptor };
+            let new = NewFile {
+                dos_attributes: Some(ATTRIBUTES),
+                protection: (number % 2 == 0).then_some(protection),
+                ..NewFile::new(Create::File(both), 0o640)
+            };
+            let made = block_on(vfs.create(&owner, &path, new)).expect("created");
+            assert_eq!(made.metadata.dos_attributes, Some(ATTRIBUTES));
+            std::thread::sleep(std::time::Duration::from_micros(number % 20 * 50));
+            for look in 0..6 {
+                match block_on(vfs.lookup(&owner, &path, LookupOptions::exact(SymlinkPolicy::NONE))) {
+                    Ok(Lookup::Found { metadata, node, .. }) => {
+                        assert_eq!(metadata.dos_attributes, Some(ATTRIBUTES), "{}, {number}, {look}", volume.volume);
+                        block_on(node.open(&owner, both)).expect("the owner may open it");
+                    }
+                    _ => panic!("the file is found"),
+                }
+            }
+            if number % 3 == 0 {
+                drop(made.node);
+            }
+            block_on(vfs.unlink(&owner, &path, made.metadata.id, server::vfs::Kind::File)).expect("removed");
+        }
     }
 }

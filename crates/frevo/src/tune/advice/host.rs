@@ -34,13 +34,13 @@ fn wake_ups(facts: &Facts<'_>, advised: &mut Report) {
         return;
     }
     let because = format!(
-        "a thread on an idle processor wakes after {}; this virtual machine's processors halt as soon as they are idle, \
-         and the host has to start them again",
+        "a thread on an idle processor wakes after {}; this virtual machine's processors halt as soon as they are \
+         idle, and the host has to start them again",
         seconds(time)
     );
     let effect = format!(
-        "shorter answers to clients that send one request at a time; an idle processor takes up to {} of the host's time \
-         before it halts",
+        "shorter answers to clients that send one request at a time; an idle processor takes up to {} of the host's \
+         time before it halts",
         seconds(HALT_POLLING as f64 * 1e-9)
     );
     let line = format!("w {HALT_POLL} - - - - {HALT_POLLING}");
