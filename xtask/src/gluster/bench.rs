@@ -15,7 +15,7 @@ use report::metric::Metric;
 use report::record::Run;
 use test_environment::{ALICE, Counts, Crowd, Server, Target, TestEnvironment, interrupt};
 
-use super::hold::{mount, restart_bricks};
+use super::hold::{mount, restart_bricks, unmount};
 use super::load::{self, Said, Step, TREE};
 use super::profile::{Operations, Profile};
 use super::results::{Results, Row, median};
@@ -314,22 +314,19 @@ impl Accompanied<'_> {
         server.map_or(Ok(()), Server::restart)
     }
 
-    /// Lists the files of a subject over the mount, and returns their number per second. Afterwards the mount is a new
-    /// client of the volume, because the bricks would report changes of these files to it.
+    /// Lists the files of a subject over another mount, and returns their number per second. That mount is removed,
+    /// because the bricks would report changes of these files to it.
     fn list_over_mount(&self, subject: Subject) -> Result<f64> {
-        let remount = || -> Result<()> {
-            output(Command::new("umount").arg(self.mount))?;
-            mount(self.volume, self.mount)
-        };
-        remount()?;
+        let point = self.dir.join("mnt").join(format!("{}-listed", self.volume));
+        mount(self.volume, &point)?;
         let directory = match subject.target() {
             None => SHARE.to_owned(),
             Some(_) => shared_by(subject),
         };
         let begun = Instant::now();
-        let files = count_files(&self.mount.join(directory))?;
+        let files = count_files(&point.join(directory))?;
         let rate = f64::from(files) / begun.elapsed().as_secs_f64();
-        remount()?;
+        unmount(&point)?;
         ensure!(files > 0, "the mount lists no file of {}", subject.name());
         Ok(rate)
     }
