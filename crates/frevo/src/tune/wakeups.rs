@@ -10,7 +10,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::work::Work;
 
-/// Number of exchanges, and those before that are not counted.
+/// Number of exchanges that are measured, and of those before them.
 const EXCHANGES: usize = 1_000;
 const WARM_UP: usize = 20;
 
