@@ -2,14 +2,17 @@
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString};
+use std::sync::Arc;
 
 use backing::metadata::{AttributeAccess, Stat};
 use backing::permissions::Permissions;
+use backing::workers::Lane;
 use server::acl::model::posix_acl::{self, PosixAcl};
-use server::vfs::{Errno, FileId, Identity, Kind, Metadata, Result, SpecialFile, Time};
+use server::vfs::{Errno, FileId, Identity, Kind, Metadata, Result, SERVER, SpecialFile, Time};
 
 use crate::connection::Connection;
 use crate::identity;
+use crate::sizes::LASTING;
 use crate::sys::{File, Object};
 
 /// The longest value of an extended attribute that Linux supports.
@@ -196,6 +199,50 @@ impl Connection {
             is_mounted: false,
             special: special(stat),
         }
+    }
+
+    /// Returns the attributes of a file. The thread may act as the server afterwards.
+    pub(crate) fn stat(&self, source: Source<'_>) -> Result<Stat> {
+        Ok(self.certain(source.object, self.report(source.object, &source.stat()?)))
+    }
+
+    /// Asks a brick for the attributes of a file if the library reported a size that it cannot have. The thread acts as
+    /// the server afterwards, if so.
+    pub(crate) fn certain(&self, object: &Object, stat: Stat) -> Stat {
+        let Some(doubt) = self.sizes.doubt(stat.id, stat.size) else { return stat };
+        let asked = identity::assume_server().and_then(|()| object.refresh()).and_then(|()| object.stat());
+        match asked {
+            Ok(fresh) => {
+                let fresh = self.report(object, &fresh);
+                tracing::debug!(reported = stat.size, size = fresh.size, "a brick was asked for the size of a file");
+                self.sizes.settle(stat.id, &doubt, fresh.size);
+                fresh
+            }
+            // The file has no name any more, or the bricks do not answer.
+            Err(error) => {
+                tracing::debug!(%error, size = stat.size, "the size of a file may be out of date");
+                stat
+            }
+        }
+    }
+
+    /// Forgets the sizes of files that were not changed lately, on a worker.
+    pub(crate) fn forget_sizes(self: &Arc<Self>) {
+        let old = self.sizes.old(|file| self.open_files.get(file).is_some());
+        if old.is_empty() {
+            return;
+        }
+        let this = Arc::clone(self);
+        let work = move || {
+            for old in old {
+                // What the library cached before the last change is forgotten by now, or is replaced here.
+                if this.cached_for >= LASTING && identity::assume_server().is_ok() {
+                    let _ = this.stat(Source { object: &old.handle, file: None });
+                }
+                this.sizes.forget(&old);
+            }
+        };
+        self.workers.submit(SERVER.uid, Lane::Slow, Box::new(work));
     }
 
     /// Returns the metadata of a file. The thread acts as the server afterwards, because every user who can see a file

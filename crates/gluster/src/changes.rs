@@ -147,7 +147,7 @@ impl Volume {
             Create::File(access) => Some(access),
             _ => None,
         };
-        let stat = if changed { self.connection.report(&made.object, &source.stat()?) } else { made.stat };
+        let stat = if changed { self.connection.stat(source)? } else { made.stat };
         self.created(Made { stat, ..made }, access, protected, behind)
     }
 
@@ -256,7 +256,7 @@ impl Volume {
         connection.note_file(file);
         connection.note_name(directory.id, name, true);
         connection.directories.forget_name(directory.id, name);
-        let stat = connection.report(&object, &object.stat()?);
+        let stat = connection.stat(Source { object: &object, file: None })?;
         Ok(Made { object: Arc::new(object), file: None, stat })
     }
 

@@ -36,6 +36,7 @@ use crate::claims::Claims;
 use crate::identity::{self, LibraryIdentity};
 use crate::open_files::OpenFiles;
 use crate::outages::Outages;
+use crate::sizes::Sizes;
 use crate::stamps::Stamps;
 use crate::sys::{self, Client, Object};
 use crate::volfile::Volfile;
@@ -64,6 +65,8 @@ pub(crate) struct Connection {
     pub(crate) coherence: Coherence,
     pub(crate) log: ChangeLog,
     pub(crate) names: Arc<NameIndexes<LoggedChanges>>,
+    /// How long the library may answer from its cache.
+    pub(crate) cached_for: Duration,
     /// How often a name index had an answer.
     pub(crate) name_hits: Hits,
     pub(crate) directories: DirectoryCache<Object>,
@@ -78,6 +81,7 @@ pub(crate) struct Connection {
     pub(crate) locks: AttributeLocks,
     pub(crate) claims: Claims,
     pub(crate) stamps: Stamps,
+    pub(crate) sizes: Sizes<Object>,
     pub(crate) open_files: OpenFiles,
     pub(crate) outages: Outages,
     pub(crate) capabilities: Capabilities,
@@ -160,6 +164,7 @@ impl Connection {
         let settings = Settings { threads: Some(volume.threads), ..Settings::limited("gluster", volume.timeout) };
         let log = ChangeLog::default();
         let connection = Arc::new(Connection {
+            cached_for: valid,
             workers: Workers::new(LibraryIdentity, settings),
             coherence,
             name_hits: Hits::default(),
@@ -174,6 +179,7 @@ impl Connection {
             locks: AttributeLocks::default(),
             claims: Claims::default(),
             stamps: Stamps::default(),
+            sizes: Sizes::default(),
             open_files: OpenFiles::default(),
             outages: Outages::default(),
             capabilities: Capabilities {
@@ -348,14 +354,14 @@ impl Storage for Connection {
         // A look-up reaches a brick even if nothing has changed since the file was created or written to.
         for cache in [&self.files, &self.directories] {
             let Some(known) = cache.child(directory.id, name) else { continue };
-            if let Ok(stat) = known.handle.stat() {
-                return Ok((Arc::clone(&known.handle), self.report(&known.handle, &stat)));
+            if let Ok(stat) = self.stat(Source { object: &known.handle, file: None }) {
+                return Ok((Arc::clone(&known.handle), stat));
             }
             cache.forget_name(directory.id, name);
         }
         let now = self.files.now();
         let (object, stat) = self.look_up(&directory.handle, name)?;
-        let stat = self.report(&object, &stat);
+        let stat = self.certain(&object, self.report(&object, &stat));
         let object = Arc::new(object);
         if stat.kind == Kind::File {
             self.files.put(now, directory.id, name, &Directory { handle: Arc::clone(&object), id: stat.id });
@@ -376,7 +382,7 @@ impl Storage for Connection {
 
     fn stat(&self, handle: &Object) -> Result<Stat> {
         identity::assume_server()?;
-        Ok(self.report(handle, &handle.stat()?))
+        self.stat(Source { object: handle, file: None })
     }
 
     fn access_acl(&self, handle: &Object) -> Result<Option<PosixAcl>> {

@@ -13,7 +13,9 @@ use crate::open_files::OpenFile;
 /// Writes all of `bytes`, and completes `answer`.
 pub(crate) fn write_all(file: Arc<OpenFile>, bytes: Bytes, offset: i64, through: bool, answer: Completion<()>) {
     let again = Arc::clone(&file);
+    let change = file.begin_write(offset.unsigned_abs() + bytes.len() as u64);
     let done = Box::new(move |bytes: Bytes, written: Result<usize>| {
+        again.end_write(change, written.is_ok_and(|count| count == bytes.len()));
         again.note_change();
         let result = match written {
             Ok(0) if !bytes.is_empty() => Err(Errno::IO),
@@ -42,7 +44,7 @@ impl Open {
             }
             (Kind::File, None) => {
                 identity::assume_server()?;
-                OpenFile::new(self.connection(), self.id, self.object.open(libc::O_RDONLY)?)
+                OpenFile::new(self.connection(), &self.object, self.id, self.object.open(libc::O_RDONLY)?)
             }
             _ => {
                 answer.complete(Ok(()));

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use server::vfs::{DataRange, Errno, Extent, Op, Result};
 
+use crate::attributes::Source;
 use crate::identity;
 use crate::node::Open;
 
@@ -25,7 +26,9 @@ impl Open {
                 done => done,
             },
             Extent::Zero { offset, length } => {
-                let end = offset.saturating_add(length).min(file.stat()?.st_size as u64);
+                let now = self.stat(Source { object: &self.object, file: Some(&file) })?;
+                identity::assume(op)?;
+                let end = offset.saturating_add(length).min(now.size);
                 let Some(length) = end.checked_sub(offset).filter(|length| *length > 0) else { return Ok(()) };
                 match file.punch(signed(offset)?, length as usize) {
                     Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.zero(signed(offset)?, signed(length)?),

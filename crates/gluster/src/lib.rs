@@ -14,6 +14,7 @@
 //! - `performance.nl-cache` hides names that this client created after it had found them missing. It is bypassed.
 //! - Asynchronous calls of a file that is closed before their completion are never completed. They keep the file open.
 //! - `glfs_close` of a file on a thread of the library waits for that thread. Workers close files.
+//! - The library may report an earlier size of a file that several calls changed at the same time ([`sizes`]).
 //! - `glfs_fini` takes up to eleven seconds. It is called on a thread of its own.
 #![deny(unsafe_code)]
 
@@ -31,6 +32,7 @@ mod node;
 mod open_files;
 mod outages;
 mod private;
+mod sizes;
 mod stamps;
 mod status;
 #[allow(unsafe_code, reason = "it wraps the library")]

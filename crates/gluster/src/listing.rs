@@ -105,7 +105,7 @@ impl Listing {
         for entry in found {
             let metadata = match entry.file {
                 Some((object, stat)) => {
-                    let stat = connection.report(&object, &stat);
+                    let stat = connection.certain(&object, connection.report(&object, &stat));
                     let metadata = connection.metadata(&stat, Source { object: &object, file: None })?;
                     if self.kept < KEPT {
                         self.kept += 1;
@@ -164,7 +164,7 @@ fn parent_metadata(open: &Open) -> Option<Metadata> {
     let parent = open.parent.as_ref()?;
     identity::assume_server().ok()?;
     let source = Source { object: &parent.handle, file: None };
-    let stat = open.connection().report(&parent.handle, &source.stat().ok()?);
+    let stat = open.connection().stat(source).ok()?;
     open.connection().metadata(&stat, source).ok()
 }
 

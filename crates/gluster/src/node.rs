@@ -82,7 +82,7 @@ impl Open {
         data: Option<(Access, File)>,
     ) -> Open {
         let (listing, ahead, opener, location, parent, written, behind, advance) = Default::default();
-        let data = Mutex::new(data.map(|(access, file)| (access, OpenFile::new(&volume.connection, id, file))));
+        let data = Mutex::new(data.map(|(access, file)| (access, OpenFile::new(&volume.connection, object, id, file))));
         let (volume, object) = (volume.clone(), Arc::clone(object));
         Open { volume, object, id, kind, data, opener, listing, ahead, location, parent, written, behind, advance }
     }
@@ -107,7 +107,7 @@ impl Open {
     /// Opens the file for data, if the user may.
     pub(crate) fn opened_for(mut self, op: &Op, access: Access) -> Open {
         if let Ok(file) = self.open_file(op, access) {
-            *self.data.get_mut() = Some((access, OpenFile::new(self.connection(), self.id, file)));
+            *self.data.get_mut() = Some((access, OpenFile::new(self.connection(), &self.object, self.id, file)));
             self.opener = Some(op.clone());
         }
         self
@@ -162,8 +162,8 @@ impl Open {
         }
     }
 
-    fn stat(&self, source: Source<'_>) -> Result<Stat> {
-        Ok(self.connection().report(&self.object, &source.stat()?))
+    pub(crate) fn stat(&self, source: Source<'_>) -> Result<Stat> {
+        self.connection().stat(source)
     }
 
     fn metadata_now(&self) -> Result<Metadata> {
@@ -186,7 +186,8 @@ impl Open {
             (Kind::Special, _) => return Err(Errno::NODEV),
             (Kind::Directory, true) => return Err(Errno::ISDIR),
             (Kind::File, _) if access != Access::default() => {
-                Some((access, OpenFile::new(self.connection(), self.id, self.open_file(op, access)?)))
+                let file = self.open_file(op, access)?;
+                Some((access, OpenFile::new(self.connection(), &self.object, self.id, file)))
             }
             (Kind::File | Kind::Directory, _) => None,
         };

@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 use server::vfs::{FileId, Result, SERVER};
 
 use crate::connection::Connection;
-use crate::sys::File;
+use crate::sizes::Change;
+use crate::sys::{File, Object};
 
 /// An open file, which a worker closes. The last reference may be that of an asynchronous call, which is completed by a
 /// thread of the library. Closing waits for such threads.
@@ -23,16 +24,38 @@ use crate::sys::File;
 pub(crate) struct OpenFile {
     /// `None` once it is closed.
     file: Option<File>,
+    object: Arc<Object>,
     id: FileId,
     connection: Arc<Connection>,
 }
 
 impl OpenFile {
     /// Has `file` closed by a worker of `connection`, and records it.
-    pub(crate) fn new(connection: &Arc<Connection>, id: FileId, file: File) -> Arc<OpenFile> {
-        let open = Arc::new(OpenFile { file: Some(file), id, connection: Arc::clone(connection) });
+    pub(crate) fn new(connection: &Arc<Connection>, object: &Arc<Object>, id: FileId, file: File) -> Arc<OpenFile> {
+        let (connection_of, object) = (Arc::clone(connection), Arc::clone(object));
+        let open = Arc::new(OpenFile { file: Some(file), object, id, connection: connection_of });
         connection.open_files.add(id, &open);
         open
+    }
+
+    /// Records that a write begins, which ends at `end` in the file.
+    pub(crate) fn begin_write(&self, end: u64) -> Change {
+        self.connection.forget_sizes();
+        self.connection.sizes.write(self.id, &self.object, end)
+    }
+
+    /// Records that a write is complete.
+    pub(crate) fn end_write(&self, write: Change, succeeded: bool) {
+        self.connection.sizes.end(write, succeeded);
+    }
+
+    /// Sets the size of the file.
+    pub(crate) fn set_size(&self, size: i64) -> Result<()> {
+        self.connection.forget_sizes();
+        let change = self.connection.sizes.set(self.id, &self.object, size.unsigned_abs());
+        let done = File::set_size(self, size);
+        self.connection.sizes.end(change, done.is_ok());
+        done
     }
 
     /// Records that the content or its blocks changed. This does not wait.

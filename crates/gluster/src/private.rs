@@ -77,7 +77,8 @@ impl PrivateDirectory {
             Err(Errno::NOENT) => return Ok(None),
             found => found?,
         };
-        let stat = self.volume.connection.report(&object, &stat);
+        let connection = &self.volume.connection;
+        let stat = connection.certain(&object, connection.report(&object, &stat));
         if stat.kind != Kind::File || stat.links != 1 {
             return Err(Errno::PERM);
         }

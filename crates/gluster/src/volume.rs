@@ -128,7 +128,7 @@ impl Volume {
         }
         identity::assume_server()?;
         let before = self.connection.directories.now();
-        let stat = self.connection.report(&directory.handle, &directory.handle.stat()?);
+        let stat = self.connection.stat(Source { object: &directory.handle, file: None })?;
         let protection = backing::directory_cache::Protection::of(&stat);
         self.connection.directories.put_protection(before, directory.id, protection);
         let version = version.map(|state| DirectoryVersion { id: directory.id, mode: stat.mode, gid: stat.gid, state });

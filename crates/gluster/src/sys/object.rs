@@ -176,6 +176,12 @@ impl Object {
         done(unsafe { (counted!(self.client, h_setattrs))(self.fs(), self.raw.as_ptr(), &mut stat, valid) })
     }
 
+    /// Has a brick report the attributes of the file, which the library caches. A change of no attribute does that,
+    /// while a look-up or `stat` may be answered from the cache.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        self.set(&NewAttributes::default())
+    }
+
     /// Reads an extended attribute, or without a name the names of all, each with a NUL after it. Returns the length of
     /// the value; `Errno::RANGE` if the buffer is too small.
     pub(crate) fn get_xattr(&self, name: Option<&CStr>, value: &mut [u8]) -> Result<usize> {

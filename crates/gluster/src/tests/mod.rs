@@ -17,6 +17,7 @@ use super::*;
 
 mod identities;
 mod listings;
+mod sizes;
 
 /// Returns the volumes that the tests run on; prints that there are none otherwise.
 fn volumes() -> Vec<String> {
