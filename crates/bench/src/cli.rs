@@ -14,7 +14,7 @@ use client::{Credentials, Options};
 use proto::smb2::negotiate::Dialect;
 use report::record::{FORMAT, Run};
 use report::{machine, table};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::directory::Directory;
 use crate::experiments::{self, Experiment, tune};
@@ -224,10 +224,12 @@ fn measure(experiment: &Experiment) -> Result<()> {
     directories.iter().try_for_each(Directory::check)?;
     let bench = Bench::new(method, servers, directories.to_vec());
     let (run, failed) = runtime.block_on(async {
+        // Before the experiment creates anything, so that a signal at any time has it removed.
+        let mut stop = StopSignals::new()?;
         // Dropping an experiment stops the servers that it started.
         tokio::select! {
             run = conduct(experiment, &bench, threads) => run,
-            stopped = stop_signal() => Err(stopped.err().unwrap_or_else(|| anyhow!("interrupted"))),
+            () = stop.received() => Err(anyhow!("interrupted")),
         }
     })?;
     publish(&run, json.as_mut())?;
@@ -286,12 +288,23 @@ impl Drop for Results<'_> {
     }
 }
 
-/// Waits for SIGINT or SIGTERM.
-async fn stop_signal() -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        pressed = tokio::signal::ctrl_c() => Ok(pressed?),
-        _ = terminate.recv() => Ok(()),
+/// SIGINT and SIGTERM, which do not end the program from the creation of this on.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    fn new() -> Result<StopSignals> {
+        Ok(StopSignals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for one of them.
+    async fn received(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 
