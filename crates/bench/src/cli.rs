@@ -14,12 +14,12 @@ use client::{Credentials, Options};
 use proto::smb2::negotiate::Dialect;
 use report::record::{FORMAT, Run};
 use report::{machine, table};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::directory::Directory;
 use crate::experiments::{self, Experiment, tune};
 use crate::method::{Bench, Method, Server, introduce};
 use crate::probe::Processes;
+use crate::stop_signals::StopSignals;
 use crate::target::Target;
 
 /// Upper bound of the threads that block, one for each connection to a directory. The machine's own limit is lower.
@@ -284,26 +284,6 @@ impl Drop for Results<'_> {
     fn drop(&mut self) {
         if let Some((part, _)) = &self.moves {
             let _ = std::fs::remove_file(part);
-        }
-    }
-}
-
-/// SIGINT and SIGTERM, which do not end the program from the creation of this on.
-struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl StopSignals {
-    fn new() -> Result<StopSignals> {
-        Ok(StopSignals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    /// Waits for one of them.
-    async fn received(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
         }
     }
 }

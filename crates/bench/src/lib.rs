@@ -22,5 +22,6 @@ pub mod opener;
 pub mod probe;
 pub mod random;
 pub mod requests;
+mod stop_signals;
 pub mod summary;
 pub mod target;

@@ -3,9 +3,9 @@
 //! The library caches attributes (`performance/md-cache`), which every answer of a brick about a file carries. It takes
 //! those of any answer unless their change time is earlier than that of the cached ones. Change times come from a clock
 //! that advances every few milliseconds. If a brick processes several calls within such a step, and their answers
-//! arrive in another order, an earlier size replaces the later one. It is reported until the cache ends: for ten minutes
-//! on volumes for Samba. With GlusterFS 10.3 that happened to one of ten files that were written by four calls at the
-//! same time.
+//! arrive in another order, an earlier size replaces the later one. It is reported until the cache ends, for ten
+//! minutes on volumes for Samba. With GlusterFS 10.3 that happened to one of ten files that were written by four calls
+//! at the same time.
 //!
 //! This module therefore knows between which sizes a file must be. A size beyond them is asked of a brick.
 
