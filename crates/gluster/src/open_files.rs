@@ -32,8 +32,8 @@ pub(crate) struct OpenFile {
 impl OpenFile {
     /// Has `file` closed by a worker of `connection`, and records it.
     pub(crate) fn new(connection: &Arc<Connection>, object: &Arc<Object>, id: FileId, file: File) -> Arc<OpenFile> {
-        let (connection_of, object) = (Arc::clone(connection), Arc::clone(object));
-        let open = Arc::new(OpenFile { file: Some(file), object, id, connection: connection_of });
+        let (object, kept) = (Arc::clone(object), Arc::clone(connection));
+        let open = Arc::new(OpenFile { file: Some(file), object, id, connection: kept });
         connection.open_files.add(id, &open);
         open
     }
