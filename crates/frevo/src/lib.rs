@@ -33,6 +33,7 @@ pub mod kerberos;
 pub mod limits;
 mod listen;
 pub mod log;
+mod low_water;
 pub mod manual;
 pub mod metrics;
 pub mod migrate;

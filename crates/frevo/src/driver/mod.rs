@@ -27,6 +27,7 @@ use tokio::sync::watch;
 use crate::acknowledgment::Watch;
 use crate::event_loops::Place;
 use crate::input::Inputs;
+use crate::low_water::LowWater;
 use crate::progress::Progress;
 
 /// Number of bytes of responses that are sent before the next frame is executed. Shorter responses follow together.
@@ -87,6 +88,7 @@ pub(crate) async fn drive(
         start: None,
         arrival: None,
         input_size: 0,
+        low_water: LowWater::new(),
         starved: false,
         unsent: None,
         sent: 0,
@@ -217,6 +219,7 @@ struct Driver {
     arrival: Option<Arrival>,
     /// Capacity of `input` when the buffer was taken.
     input_size: usize,
+    low_water: LowWater,
     /// No memory was granted for the input; the request is repeated after a while.
     starved: bool,
     /// A frame that the socket has accepted only in part, with the number of bytes sent.
@@ -285,6 +288,9 @@ impl Driver {
                 self.execute_all().await?;
                 continue;
             }
+            if may_read {
+                self.low_water.set(&self.stream, self.missing()?)?;
+            }
             let receives = !self.input.is_empty() || self.arrival.is_some();
             progress.expect(self.unsent.is_some(), receives.then_some(self.frames));
             tokio::select! {
@@ -318,7 +324,8 @@ impl Driver {
                     }
                 }
                 () = progress.time_is_up() => {
-                    if let Some(reason) = progress.judge(self.sent, self.received()) {
+                    let received = self.received() + self.low_water.collected(&self.stream)?;
+                    if let Some(reason) = progress.judge(self.sent, received) {
                         self.connection.end(reason);
                         return Ok(None);
                     }

@@ -141,6 +141,17 @@ impl Driver {
         Ok((wanted, wanted.max(READ_AHEAD)))
     }
 
+    /// Returns how many bytes are worth waiting for: the rest of the current frame, of the part of it that is received
+    /// next, or of what shows how to execute it. Before a user has logged on, the kernel keeps no more for a connection
+    /// than usual, and this is 0.
+    pub(super) fn missing(&self) -> io::Result<usize> {
+        match &self.arrival {
+            Some(arrival) => Ok(arrival.wanted().1.saturating_sub(self.input.len())),
+            None if self.connection.is_logged_on() => Ok(self.wanted()?.0 - 1),
+            None => Ok(0),
+        }
+    }
+
     /// Parses the transport header of the current frame: its type and the number of bytes that follow.
     pub(super) fn header(&self) -> io::Result<Option<(u8, usize)>> {
         let Some(&[kind, a, b, c]) = self.input.first_chunk::<4>() else { return Ok(None) };

@@ -11,6 +11,11 @@ use tokio::io::AsyncReadExt;
 use super::*;
 
 const LENGTH: usize = (3 << 20) + 1000;
+/// The first part that is written ([`server::frame::Arrival::MEMORY`]), and a frame that contains hardly more.
+const PART: u64 = 512 << 10;
+const MORE_THAN_A_PART: usize = PART as usize + 10_000;
+/// Bytes per second that a client must send.
+const SLOWEST: usize = 50_000;
 
 /// A server that serves `directory`, with connections that may be silent for `stall_time` within a request.
 fn served(directory: &std::path::Path, stall_time: Duration) -> TestServer {
@@ -18,7 +23,7 @@ fn served(directory: &std::path::Path, stall_time: Duration) -> TestServer {
     std::fs::set_permissions(directory, everybody).expect("the test owns it");
     let volume = localfs::LocalFs::open(directory, localfs::Options::default()).expect("the directory opens");
     let mut policy = policy();
-    policy.limits = Limits { stall_time, ..Limits::default() };
+    policy.limits = Limits { stall_time, slowest_request: SLOWEST, ..Limits::default() };
     let environment = Arc::new(SystemEnvironment::new());
     TestServer::builder().policy(policy).volume(Arc::new(volume)).environment(environment).start()
 }
@@ -108,11 +113,32 @@ async fn a_client_that_does_not_complete_one_is_disconnected() {
     let (_stop, stopping) = watch::channel(false);
     let (mut raw, file, driver) = opened(&server, &stopping).await;
     let frame = write_frame(&mut raw, file, 0, &data(1));
-    raw.stream.write_all(&frame[..100_000]).await.expect("the connection is open");
+    raw.stream.write_all(&frame[..MORE_THAN_A_PART]).await.expect("the connection is open");
     assert_eq!(receive(&mut raw).await, None);
     driver.await.expect("it ends");
     assert_eq!((server.open_count(), server.accounting.memory()), (0, 0));
-    assert_eq!(std::fs::metadata(directory.path().join("file")).expect("it exists").len(), 65_536);
+    assert_eq!(std::fs::metadata(directory.path().join("file")).expect("it exists").len(), PART);
+}
+
+/// Its bytes count although the kernel collects them until there are enough.
+#[tokio::test]
+async fn a_client_that_is_fast_enough_is_served() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = served(directory.path(), Duration::from_millis(200));
+    let (_stop, stopping) = watch::channel(false);
+    let (mut raw, file, _driver) = opened(&server, &stopping).await;
+    let data = &data(1)[..1 << 20];
+    let frame = write_frame(&mut raw, file, 0, data);
+    let (start, rest) = frame.split_at(1000);
+    raw.stream.write_all(start).await.expect("the connection is open");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let (part, rest) = rest.split_at(4 * SLOWEST);
+    raw.stream.write_all(part).await.expect("the connection is open");
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    raw.stream.write_all(rest).await.expect("the connection is open");
+    let response = receive(&mut raw).await.expect("a response");
+    assert_eq!(WriteResponse::decode(&response), Ok(WriteResponse { count: 1 << 20 }));
+    assert!(std::fs::read(directory.path().join("file")).expect("it is readable") == data);
 }
 
 /// A server that stops does not wait for the rest, and does not report a result.
@@ -123,7 +149,7 @@ async fn a_server_that_stops() {
     let (stop, stopping) = watch::channel(false);
     let (mut raw, file, driver) = opened(&server, &stopping).await;
     let frame = write_frame(&mut raw, file, 0, &data(1));
-    raw.stream.write_all(&frame[..100_000]).await.expect("the connection is open");
+    raw.stream.write_all(&frame[..MORE_THAN_A_PART]).await.expect("the connection is open");
     while std::fs::metadata(directory.path().join("file")).expect("it exists").len() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
