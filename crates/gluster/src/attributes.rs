@@ -81,9 +81,9 @@ impl Source<'_> {
     /// Sets an attribute. `flags` are those of setxattr(2).
     pub(crate) fn set(&self, name: &str, value: &[u8], flags: i32) -> Result<()> {
         let name = c_name(name)?;
-        let set = match self.file {
-            Some(file) => file.set_xattr(&name, value, flags),
-            None => self.object.set_xattr(&name, value, flags),
+        let set = match (self.object.set_xattr(&name, value, flags), self.file) {
+            (Err(Errno::NOENT | Errno::STALE), Some(file)) => file.set_xattr(&name, value, flags),
+            (set, _) => set,
         };
         set.map_err(|error| too_large(error, value))
     }
@@ -91,9 +91,9 @@ impl Source<'_> {
     /// Removes an attribute.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
         let name = c_name(name)?;
-        match self.file {
-            Some(file) => file.remove_xattr(&name),
-            None => self.object.remove_xattr(&name),
+        match (self.object.remove_xattr(&name), self.file) {
+            (Err(Errno::NOENT | Errno::STALE), Some(file)) => file.remove_xattr(&name),
+            (removed, _) => removed,
         }
     }
 

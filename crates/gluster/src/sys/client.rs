@@ -9,6 +9,7 @@ use libc::{ssize_t, stat};
 use server::policy::{GlusterVolume, VolfileServer};
 use server::vfs::{Errno, Result};
 
+use super::attribute_calls::AttributeCalls;
 use super::object::{GFID, gfid};
 use super::{Calls, Functions, Object, Opaque, done, functions, length, no_stat};
 
@@ -46,6 +47,7 @@ pub(crate) struct Client {
     pub(crate) name: String,
     /// How often each function was called for files.
     pub(crate) calls: Calls,
+    pub(super) attribute_calls: AttributeCalls,
     /// Kept for the library, which has its address.
     changed: OnceLock<Box<Changed>>,
 }
@@ -68,7 +70,14 @@ impl Client {
         // SAFETY: the name ends with a NUL; the library copies it.
         let fs = NonNull::new(unsafe { (library.new)(name.as_ptr()) }).ok_or("no memory for a volume")?;
         let name = volume.volume.clone();
-        let client = Client { library, fs, name, calls: Calls::default(), changed: OnceLock::new() };
+        let client = Client {
+            library,
+            fs,
+            name,
+            calls: Calls::default(),
+            attribute_calls: AttributeCalls::default(),
+            changed: OnceLock::new(),
+        };
         for server in &volume.servers {
             let (transport, host, port) = match server {
                 VolfileServer::Tcp { host, port } => (c"tcp", c_string(host)?, c_int::from(*port)),
@@ -141,7 +150,7 @@ impl Client {
         // SAFETY: without a parent, the path is one of the volume; it ends with a NUL.
         let found =
             unsafe { (self.library.h_lookupat)(self.fs.as_ptr(), ptr::null_mut(), c"/".as_ptr(), &mut stat, 0) };
-        Ok((Object::new(self, found)?, stat))
+        Ok((Object::new(self, found, &stat)?, stat))
     }
 
     /// Returns the text of a file in which the library describes itself. No brick is asked.
@@ -150,7 +159,7 @@ impl Client {
         // SAFETY: without a parent, the path is one of the volume; it ends with a NUL.
         let found =
             unsafe { (counted!(self, h_lookupat))(self.fs.as_ptr(), ptr::null_mut(), path.as_ptr(), &mut stat, 1) };
-        let file = Object::new(self, found)?.open(libc::O_RDONLY)?;
+        let file = Object::new(self, found, &stat)?.open(libc::O_RDONLY)?;
         let (sender, read) = std::sync::mpsc::channel();
         let done = move |mut text: Vec<u8>, count: Result<usize>| {
             let text = count.map(|count| {

@@ -176,17 +176,21 @@ impl File {
 
     /// Sets an extended attribute. `flags` are those of setxattr(2).
     pub(crate) fn set_xattr(&self, name: &CStr, value: &[u8], flags: c_int) -> Result<()> {
-        // SAFETY: the file is open, the name ends with a NUL, and the value has this length.
-        done(unsafe {
-            let set = counted!(self.client, fsetxattr);
-            set(self.raw.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), flags)
+        self.client.attribute_calls.apart(|| {
+            // SAFETY: the file is open, the name ends with a NUL, and the value has this length.
+            done(unsafe {
+                let set = counted!(self.client, fsetxattr);
+                set(self.raw.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), flags)
+            })
         })
     }
 
     /// Removes an extended attribute.
     pub(crate) fn remove_xattr(&self, name: &CStr) -> Result<()> {
-        // SAFETY: the file is open and the name ends with a NUL.
-        done(unsafe { (counted!(self.client, fremovexattr))(self.raw.as_ptr(), name.as_ptr()) })
+        self.client.attribute_calls.apart(|| {
+            // SAFETY: the file is open and the name ends with a NUL.
+            done(unsafe { (counted!(self.client, fremovexattr))(self.raw.as_ptr(), name.as_ptr()) })
+        })
     }
 }
 
@@ -268,7 +272,7 @@ impl Directory {
             let object = (library.xreaddirplus_get_object)(more.as_ptr());
             let described = if has(WITH_STAT) && has(WITH_OBJECT) && !stat.is_null() && !object.is_null() {
                 let (stat, copy) = (*stat, (library.object_copy)(object));
-                Some(Object::new(&self.client, copy).map(|object| (object, stat)))
+                Some(Object::new(&self.client, copy, &stat).map(|object| (object, stat)))
             } else {
                 None
             };

@@ -13,6 +13,7 @@ macro_rules! counted {
     }};
 }
 
+mod attribute_calls;
 mod client;
 mod file;
 mod object;

@@ -32,6 +32,7 @@ pub(crate) struct Object {
     client: Arc<Client>,
     raw: NonNull<Opaque>,
     gfid: u128,
+    is_directory: bool,
 }
 
 // SAFETY: the library's functions may be called for one object by any number of threads.
@@ -57,10 +58,11 @@ pub(crate) struct NewAttributes {
 }
 
 impl Object {
-    /// Takes possession of an object that the library returned.
-    pub(super) fn new(client: &Arc<Client>, found: *mut Opaque) -> Result<Object> {
+    /// Takes possession of an object that the library returned, with its attributes.
+    pub(super) fn new(client: &Arc<Client>, found: *mut Opaque, stat: &stat) -> Result<Object> {
         let raw = NonNull::new(found).ok_or_else(last)?;
-        let mut object = Object { client: Arc::clone(client), raw, gfid: 0 };
+        let is_directory = stat.st_mode & libc::S_IFMT == libc::S_IFDIR;
+        let mut object = Object { client: Arc::clone(client), raw, gfid: 0, is_directory };
         object.gfid = gfid(client.library, raw)?;
         Ok(object)
     }
@@ -76,7 +78,7 @@ impl Object {
         // SAFETY: the objects are open; the name ends with a NUL.
         let found =
             unsafe { (counted!(self.client, h_lookupat))(self.fs(), self.raw.as_ptr(), name.as_ptr(), &mut stat, 0) };
-        Ok((Object::new(&self.client, found)?, stat))
+        Ok((Object::new(&self.client, found, &stat)?, stat))
     }
 
     /// Creates a file in this directory and opens it with `flags`.
@@ -88,7 +90,7 @@ impl Object {
             let create = counted!(self.client, h_creat_open);
             create(self.fs(), self.raw.as_ptr(), name.as_ptr(), flags, mode, &mut stat, &mut opened)
         };
-        Ok((Object::new(&self.client, made)?, File::new(&self.client, opened)?, stat))
+        Ok((Object::new(&self.client, made, &stat)?, File::new(&self.client, opened)?, stat))
     }
 
     /// Creates a directory in this directory.
@@ -97,7 +99,7 @@ impl Object {
         // SAFETY: the objects are open; the name ends with a NUL.
         let made =
             unsafe { (counted!(self.client, h_mkdir))(self.fs(), self.raw.as_ptr(), name.as_ptr(), mode, &mut stat) };
-        Ok((Object::new(&self.client, made)?, stat))
+        Ok((Object::new(&self.client, made, &stat)?, stat))
     }
 
     /// Creates a symbolic link in this directory.
@@ -108,7 +110,7 @@ impl Object {
             let create = counted!(self.client, h_symlink);
             create(self.fs(), self.raw.as_ptr(), name.as_ptr(), target.as_ptr(), &mut stat)
         };
-        Ok((Object::new(&self.client, made)?, stat))
+        Ok((Object::new(&self.client, made, &stat)?, stat))
     }
 
     /// Removes a name from this directory.
@@ -196,17 +198,22 @@ impl Object {
 
     /// Sets an extended attribute. `flags` are those of setxattr(2).
     pub(crate) fn set_xattr(&self, name: &CStr, value: &[u8], flags: c_int) -> Result<()> {
-        // SAFETY: the objects are open, the name ends with a NUL, and the value has this length.
-        done(unsafe {
-            let set = counted!(self.client, h_setxattrs);
-            set(self.fs(), self.raw.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), flags)
-        })
+        let call = || {
+            // SAFETY: the objects are open, the name ends with a NUL, and the value has this length.
+            done(unsafe {
+                let set = counted!(self.client, h_setxattrs);
+                set(self.fs(), self.raw.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), flags)
+            })
+        };
+        if self.is_directory { self.client.attribute_calls.of_directory(call) } else { call() }
     }
 
     /// Removes an extended attribute.
     pub(crate) fn remove_xattr(&self, name: &CStr) -> Result<()> {
-        // SAFETY: the objects are open and the name ends with a NUL.
-        done(unsafe { (counted!(self.client, h_removexattrs))(self.fs(), self.raw.as_ptr(), name.as_ptr()) })
+        self.client.attribute_calls.apart(|| {
+            // SAFETY: the objects are open and the name ends with a NUL.
+            done(unsafe { (counted!(self.client, h_removexattrs))(self.fs(), self.raw.as_ptr(), name.as_ptr()) })
+        })
     }
 
     /// Returns the target of this symbolic link.

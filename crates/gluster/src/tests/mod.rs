@@ -15,6 +15,7 @@ use server::vfs::{
 
 use super::*;
 
+mod attributes;
 mod identities;
 mod listings;
 mod sizes;
