@@ -59,7 +59,8 @@ impl Connection {
                 // refuse the call to the user.
                 stored = identity::assume_server().and_then(|()| connection.store_first(&source, &attributes));
                 connection.unstored.lock().remove(&id);
-                connection.recent.forget(id);
+                // Another client may have found the file before its attributes were known here.
+                connection.renew(id);
             }
             running.end(match stored {
                 // The volume does not store attributes, or the file was removed.
