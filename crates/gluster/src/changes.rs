@@ -48,6 +48,8 @@ impl Connection {
         let (id, object, running) = (made.stat.id, Arc::clone(&made.object), behind.begin());
         let connection = Arc::clone(self);
         self.unstored.lock().insert(id, attributes);
+        // Another client may have found the file before.
+        self.renew(id);
         let work = move || {
             let _lock = connection.locks.lock(id);
             // They may have been changed meanwhile, and then are stored already.
@@ -59,8 +61,7 @@ impl Connection {
                 // refuse the call to the user.
                 stored = identity::assume_server().and_then(|()| connection.store_first(&source, &attributes));
                 connection.unstored.lock().remove(&id);
-                // Another client may have found the file before its attributes were known here.
-                connection.renew(id);
+                connection.recent.forget(id);
             }
             running.end(match stored {
                 // The volume does not store attributes, or the file was removed.
