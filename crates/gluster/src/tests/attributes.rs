@@ -6,9 +6,9 @@ use super::*;
 /// The number of files and of directories, and of changes of each. A program that changes as many attributes of open
 /// files by their handles crashes.
 const EACH: usize = 8;
-const CHANGES: usize = 2_000;
+const CHANGES: usize = 1_000;
 /// The number of changes between two removals, which wait for each other.
-const BETWEEN_REMOVALS: usize = 500;
+const BETWEEN_REMOVALS: usize = 250;
 const NAME: &str = "user.attribute";
 
 fn value(change: usize) -> Vec<u8> {
