@@ -58,6 +58,23 @@ impl Server {
         connected.with_context(|| format!("cannot use {} ({})", self.target, self.name))
     }
 
+    /// Opens another connection of the session of `first`.
+    pub async fn bind(&self, first: &Client) -> Result<Client> {
+        let Target { host, port, .. } = &self.target;
+        let options = Options { multichannel: true, ..self.options.clone() };
+        let bound = async {
+            let addresses: Vec<_> = tokio::net::lookup_host((host.as_str(), *port)).await?.collect();
+            first.bind(&addresses, host, &options).await
+        };
+        bound.await.with_context(|| {
+            format!(
+                "cannot add a connection to a session of {} ({}): check that it has multichannel (Samba and Frevo: \
+                 'server multi channel support = yes')",
+                self.target, self.name
+            )
+        })
+    }
+
     /// Opens `count` connections.
     pub async fn connect_many(&self, count: usize) -> Result<Vec<Client>> {
         let mut clients = Vec::with_capacity(count);

@@ -142,6 +142,15 @@ impl Client {
         logon::log_on(&mut self.connection, host, options).await
     }
 
+    /// Opens another connection of this client's session ([MS-SMB2] 3.2.4.2.3, session binding), which uses the same
+    /// tree connect and opens. `options` are those of this client, with [`Options::multichannel`].
+    pub async fn bind(&self, addresses: &[SocketAddr], host: &str, options: &Options) -> Result<Client> {
+        let mut client = Client::negotiate(addresses, options).await?;
+        logon::bind(&mut client.connection, &self.connection, host, options).await?;
+        client.connection.tree_id = self.connection.tree_id;
+        Ok(client)
+    }
+
     /// Returns the socket and the state needed to send hand-made frames, for tests of messages that this client never
     /// sends.
     pub fn into_raw(self) -> Raw {

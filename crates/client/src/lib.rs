@@ -6,10 +6,9 @@
 //! when idle, and makes no system call that a request does not need. Calls such as [`Client::read`] send one request
 //! and wait. [`Client::queue`] and [`Client::next`] keep several requests in flight, [`Client::read_file`] and
 //! [`Client::write_file`] do so for a whole file, and a [`Chain`] sends several requests about one open as one
-//! compound.
+//! compound. [`Client::bind`] opens further connections of a session.
 //!
-//! It caches nothing: a broken oplock or lease is given up at once. Not implemented: durable handles, multichannel,
-//! DFS.
+//! It caches nothing: a broken oplock or lease is given up at once. Not implemented: durable handles, DFS.
 
 mod chain;
 mod client;

@@ -1,5 +1,7 @@
 //! SESSION_SETUP ([MS-SMB2] 3.2.4.2.3, 3.2.5.3): NTLMv2 in SPNEGO, or Kerberos.
 
+use std::io;
+
 use proto::auth::ntlm::{self, Initiator, Random, Sender, nt_hash};
 use proto::auth::spnego::{MechType, NegTokenResp, Token, encode_init, encode_mech_types};
 use proto::smb2::header::{Command, Flags};
@@ -93,19 +95,43 @@ async fn step_apart(kerberos: &mut Option<Kerberos>, token: &[u8]) -> Result<Opt
     Ok(next)
 }
 
-/// Logs on.
+/// Logs on in a new session.
 pub(crate) async fn log_on(connection: &mut Connection, host: &str, options: &Options) -> Result<()> {
+    set_up(connection, host, options, None).await
+}
+
+/// Logs on in the session of the connection `first`, of which `connection` becomes another channel. `options` have the
+/// credentials of the session's user.
+pub(crate) async fn bind(connection: &mut Connection, first: &Connection, host: &str, options: &Options) -> Result<()> {
+    let keys = first.protection.as_ref().ok_or_else(|| {
+        Error::Io(io::Error::new(io::ErrorKind::InvalidInput, "an anonymous session cannot have further connections"))
+    })?;
+    connection.session_id = first.session_id;
+    set_up(connection, host, options, Some(keys)).await
+}
+
+/// `session` has the keys of the session that is bound; for a new one it is not set.
+async fn set_up(
+    connection: &mut Connection,
+    host: &str,
+    options: &Options,
+    session: Option<&Protection>,
+) -> Result<()> {
     let (mut mechanism, mut token) = Mechanism::begin(host, options).await?;
     let mut agreed = connection.agreed.clone();
     loop {
         let setup = SessionSetupRequest {
-            flags: SessionSetupFlags(0),
+            flags: if session.is_some() { SessionSetupFlags::BINDING } else { SessionSetupFlags(0) },
             security_mode: if options.sign { SecurityMode::SIGNING_REQUIRED } else { SecurityMode::SIGNING_ENABLED },
             capabilities: Capabilities(0),
             previous_session_id: 0,
             buffer: &token,
         };
         connection.queue(Command::SESSION_SETUP, 1, |out| setup.encode(out))?;
+        // 3.2.4.2.3: this proves that the client has the session.
+        if let Some(session) = session {
+            connection.sign_queued(session);
+        }
         if let Some(preauth) = &mut agreed.preauth {
             preauth.update(connection.queued());
         }
@@ -131,13 +157,23 @@ pub(crate) async fn log_on(connection: &mut Connection, host: &str, options: &Op
                     return guest(options, &agreed);
                 }
                 let key = mechanism.finish(&token).await?;
-                let mut protection = Protection::derive(&key, &agreed)
-                    .map_err(|_| Error::Protocol("the session key does not fit the algorithm"))?;
-                protection.signs = agreed.dialect == Dialect::SMB_3_1_1 || header.flags.contains(Flags::SIGNED);
+                let derived = match session {
+                    None => Protection::derive(&key, &agreed),
+                    Some(session) => session.of_channel(&key, &agreed),
+                };
+                let mut protection =
+                    derived.map_err(|_| Error::Protocol("the session key does not fit the algorithm"))?;
+                protection.signs =
+                    session.is_some() || agreed.dialect == Dialect::SMB_3_1_1 || header.flags.contains(Flags::SIGNED);
                 protection.verify(&mut last, &header)?;
-                protection.signs = options.sign || agreed.signing_required;
-                if options.seal || session_flags.contains(SessionFlags::ENCRYPT_DATA) {
-                    protection.seal_everything()?;
+                match session {
+                    Some(session) => protection.signs = session.signs,
+                    None => {
+                        protection.signs = options.sign || agreed.signing_required;
+                        if options.seal || session_flags.contains(SessionFlags::ENCRYPT_DATA) {
+                            protection.seal_everything()?;
+                        }
+                    }
                 }
                 connection.protection = Some(protection);
                 return Ok(());

@@ -69,9 +69,10 @@ pub(crate) async fn negotiate(connection: &mut Connection, options: &Options) ->
         Some(_) => Capabilities::PERSISTENT_HANDLES | Capabilities::LEASING,
         None => Capabilities(0),
     };
+    let channels = if options.multichannel { Capabilities::MULTI_CHANNEL } else { Capabilities(0) };
     let request = NegotiateRequest {
         security_mode: SecurityMode::SIGNING_ENABLED | required,
-        capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION | comes_back,
+        capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION | comes_back | channels,
         client_guid: options.client_guid.map_or_else(random, Ok)?,
         dialects: options.dialects.clone(),
         negotiate_context_list: contexts,

@@ -58,6 +58,8 @@ pub struct Options {
     /// The ClientGuid. A client must use the same one to reconnect to its persistent handles, and persistent handles
     /// and leasing are offered only if it is set. Without it, each connection uses a random one.
     pub client_guid: Option<[u8; 16]>,
+    /// Negotiate multichannel, so that further connections can be bound to the session. Needs dialect 3.0 or later.
+    pub multichannel: bool,
     /// The number of credits to keep, which limits the requests in flight, in units of 64 KiB.
     pub credits: u16,
     /// The local address to connect from; if it is not set, the system chooses one.
@@ -65,7 +67,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Anonymous, all dialects, signing and sealing as the server requires, a timeout of one minute, 512 credits.
+    /// Anonymous, all dialects, signing and sealing as the server requires, one connection in a session, a timeout of one
+    /// minute, 512 credits.
     fn default() -> Self {
         Options {
             credentials: Credentials::Anonymous,
@@ -80,6 +83,7 @@ impl Default for Options {
             seal: false,
             timeout: Duration::from_secs(60),
             client_guid: None,
+            multichannel: false,
             credits: 512,
             source: None,
         }

@@ -1,5 +1,8 @@
 //! Signing and sealing of a session's messages ([MS-SMB2] 3.1.4).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use proto::crypto::KeyRefused;
 use proto::crypto::kdf::{Derivation, Key, KeyLength};
 use proto::crypto::seal::{SealingKey, key_length};
@@ -11,12 +14,14 @@ use proto::smb2::transform::TransformHeader;
 use crate::negotiate::Agreed;
 use crate::{Error, Result};
 
-/// A session's keys.
+/// The keys of a session on one of its connections.
 pub(crate) struct Protection {
-    signing: SigningKey,
+    /// The key of this connection. That of the session's first connection is the session's.
+    signing: Arc<SigningKey>,
     /// Whether every request is signed, and every response must be.
     pub(crate) signs: bool,
-    sealing: Option<Sealing>,
+    /// Shared by all connections of the session.
+    sealing: Option<Arc<Sealing>>,
     /// Whether every message is sealed.
     pub(crate) seals: bool,
 }
@@ -25,38 +30,36 @@ pub(crate) struct Protection {
 struct Sealing {
     to_server: SealingKey,
     to_client: SealingKey,
-    nonce: u64,
+    nonce: AtomicU64,
 }
 
 impl Protection {
     /// Derives the keys ([MS-SMB2] 3.2.5.3.1) from the key of the authentication mechanism.
     pub(crate) fn derive(logon_key: &[u8], agreed: &Agreed) -> std::result::Result<Protection, KeyRefused> {
         let session_key = Key::from_session_key(logon_key);
-        let derivation = match &agreed.preauth {
-            Some(hash) => Derivation::Smb311(hash.value()),
-            None if agreed.dialect.0 >= Dialect::SMB_3_0.0 => Derivation::Smb30,
-            None => {
-                let signing = SigningKey::new(agreed.signing, session_key.as_bytes())?;
-                return Ok(Protection { signing, signs: false, sealing: None, seals: false });
-            }
-        };
-        let signing = SigningKey::new(agreed.signing, derivation.signing_key(&session_key).as_bytes())?;
-        let sealing = match agreed.cipher {
-            Some(cipher) => {
+        let signing = Arc::new(signing_key(&session_key, agreed)?);
+        let sealing = match (agreed.cipher, derivation(agreed)) {
+            (Some(cipher), Some(derivation)) => {
                 let length = key_length(cipher).unwrap_or(KeyLength::Bits128);
                 // 128-bit ciphers use only the first 16 bytes of a longer key, such as a Kerberos key.
                 let whole = if length == KeyLength::Bits256 { logon_key } else { session_key.as_bytes() };
                 let to_server = derivation.client_to_server_key(whole, length);
                 let to_client = derivation.server_to_client_key(whole, length);
-                Some(Sealing {
+                Some(Arc::new(Sealing {
                     to_server: SealingKey::new(cipher, to_server.as_bytes())?,
                     to_client: SealingKey::new(cipher, to_client.as_bytes())?,
-                    nonce: 1,
-                })
+                    nonce: AtomicU64::new(1),
+                }))
             }
-            None => None,
+            _ => None,
         };
         Ok(Protection { signing, signs: false, sealing, seals: false })
+    }
+
+    /// Derives the keys of another connection of this session ([MS-SMB2] 3.2.5.3.3): only the signing key is its own.
+    pub(crate) fn of_channel(&self, logon_key: &[u8], agreed: &Agreed) -> std::result::Result<Protection, KeyRefused> {
+        let signing = Arc::new(signing_key(&Key::from_session_key(logon_key), agreed)?);
+        Ok(Protection { signing, signs: self.signs, sealing: self.sealing.clone(), seals: self.seals })
     }
 
     /// Seals all messages from now on.
@@ -84,10 +87,10 @@ impl Protection {
     }
 
     /// Seals a frame that begins with space for its transform header.
-    pub(crate) fn seal(&mut self, session_id: u64, frame: &mut [u8]) {
-        if let Some(sealing) = &mut self.sealing {
-            sealing.to_server.seal(session_id, sealing.nonce, frame);
-            sealing.nonce += 1;
+    pub(crate) fn seal(&self, session_id: u64, frame: &mut [u8]) {
+        if let Some(sealing) = &self.sealing {
+            let nonce = sealing.nonce.fetch_add(1, Ordering::Relaxed);
+            sealing.to_server.seal(session_id, nonce, frame);
         }
     }
 
@@ -114,5 +117,20 @@ impl Protection {
     /// The space that a frame needs before its messages, in bytes.
     pub(crate) fn space(&self) -> usize {
         if self.seals { TransformHeader::SIZE } else { 0 }
+    }
+}
+
+/// How the keys of a session are derived; `None` if the session key itself signs.
+fn derivation(agreed: &Agreed) -> Option<Derivation<'_>> {
+    match &agreed.preauth {
+        Some(hash) => Some(Derivation::Smb311(hash.value())),
+        None => (agreed.dialect.0 >= Dialect::SMB_3_0.0).then_some(Derivation::Smb30),
+    }
+}
+
+fn signing_key(session_key: &Key, agreed: &Agreed) -> std::result::Result<SigningKey, KeyRefused> {
+    match derivation(agreed) {
+        Some(derivation) => SigningKey::new(agreed.signing, derivation.signing_key(session_key).as_bytes()),
+        None => SigningKey::new(agreed.signing, session_key.as_bytes()),
     }
 }

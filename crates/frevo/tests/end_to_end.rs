@@ -91,6 +91,52 @@ async fn whole_file(client: &mut Client, file: FileId, content: &[u8]) -> client
     Ok(())
 }
 
+/// Two connections of one session read and write the same open. The session outlives its first connection, and each
+/// connection has keys of its own.
+#[tokio::test]
+async fn connections_of_a_session_share_its_opens() {
+    let served = serve();
+    for dialect in [Dialect::SMB_3_0, Dialect::SMB_3_0_2, Dialect::SMB_3_1_1] {
+        for (sign, seal) in [(false, false), (true, false), (false, true)] {
+            let options = Options { dialects: vec![dialect], sign, seal, multichannel: true, ..served.options.clone() };
+            let mut first = connect(&served, "share", &options).await.expect("the first connection");
+            let address = [([127, 0, 0, 1], served.port).into()];
+            let mut second = first.bind(&address, "localhost", &options).await.expect("a second connection");
+            assert_eq!(second.protected(), (sign, seal), "{dialect:?}");
+            let file = first.open(&Open::file("both")).await.expect("a file");
+            for round in 0..20 {
+                let data = [round; 3000];
+                first.write(file, 0, &data).await.expect("a WRITE on the first");
+                assert_eq!(second.read(file, 0, 3000).await.expect("a READ on the second"), data);
+                second.write(file, 9000, &data).await.expect("a WRITE on the second");
+                assert_eq!(first.read(file, 9000, 3000).await.expect("a READ on the first"), data);
+            }
+            drop(first);
+            second.flush_file(file).await.expect("the session is there");
+            second.close(file).await.expect("the open is there");
+            second.log_off().await.expect("a log-off");
+        }
+    }
+}
+
+/// [MS-SMB2] 3.3.5.5: a session is bound only by its user, and only if multichannel was negotiated.
+#[tokio::test]
+async fn bindings_are_refused() {
+    let served = serve();
+    let options = Options { multichannel: true, ..served.options.clone() };
+    let mut first = connect(&served, "share", &options).await.expect("the first connection");
+    let address = [([127, 0, 0, 1], served.port).into()];
+    let Credentials::Password { user, .. } = &options.credentials else { panic!("no password") };
+    let wrong = Options { credentials: Credentials::password(user, "wrong"), ..options.clone() };
+    let check = async |options: &Options, expected: Status| {
+        let refused = first.bind(&address, "localhost", options).await.err().expect("a refusal");
+        assert_eq!(refused.status(), Some(expected), "{refused}");
+    };
+    check(&wrong, Status::LOGON_FAILURE).await;
+    check(&served.options, Status::REQUEST_NOT_ACCEPTED).await;
+    first.echo().await.expect("the session is unchanged");
+}
+
 #[tokio::test]
 async fn refusals_have_the_status_of_windows() {
     let served = serve();

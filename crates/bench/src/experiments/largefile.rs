@@ -1,7 +1,8 @@
 //! E10, first part: sequential and random reading and writing of large files (Red Hat, *Performance overview of Samba
 //! backed by Gluster*).
 //!
-//! Each worker has its own connection and file. Files are read and written in the server's page cache, so the disk is
+//! Each client has its own session and file. With `--channels`, the session has several connections, which transfer the
+//! file at the same time, each from a position of its own. Files are read and written in the server's page cache, so the disk is
 //! not measured. With `--flush` every file is flushed to the disk at the end of each writing round. In a directory of
 //! this machine, the page cache is that of its kernel.
 
@@ -31,9 +32,12 @@ const DIRECTORY: &str = "frevo-bench-largefile";
 /// The options of the experiment.
 #[derive(Args, Clone, Default, Debug)]
 pub struct Options {
-    /// Number of connections, each with its own file [default: 4, quick 2]
+    /// Number of clients, each with its own file [default: 4, quick 2]
     #[arg(long)]
     clients: Option<usize>,
+    /// Connections of each client, all in one session (multichannel), with one file
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=32))]
+    channels: u8,
     /// Size of each file, in MiB [default: 1024, quick 64]
     #[arg(long)]
     size: Option<u64>,
@@ -81,6 +85,8 @@ struct Stream<F> {
     random: Random,
     pattern: Pattern,
     look: Look,
+    /// Where a turn begins in the file.
+    start: u64,
     next: u64,
 }
 
@@ -106,7 +112,7 @@ impl<F: OpenFile> Worker for Stream<F> {
 impl<F: OpenFile> Stream<F> {
     fn new(number: usize, file: F, size: u64, window: Window) -> Stream<F> {
         let (content, random) = (Content { file: number as u64 }, Random::new(0));
-        Stream { file, content, size, window, random, pattern: PATTERNS[0], look: Look::Every, next: 0 }
+        Stream { file, content, size, window, random, pattern: PATTERNS[0], look: Look::Every, start: 0, next: 0 }
     }
 
     async fn transfer(&mut self, start: u64, end: u64) -> Result<()> {
@@ -160,6 +166,7 @@ pub async fn run_on<F: OpenFile>(
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     clients: usize,
+    channels: u8,
     size: u64,
     window: Window,
     flush: bool,
@@ -170,6 +177,7 @@ impl Plan {
         let piece = options.piece.unwrap_or(1024) << 10;
         Plan {
             clients: options.clients.unwrap_or(method.pick(4, 2)).max(1),
+            channels: options.channels.max(1),
             size: options.size.unwrap_or(method.pick(1024, 64)).max(1) << 20,
             window: Window { piece, depth: options.depth.unwrap_or(4).max(1) },
             flush: options.flush,
@@ -179,8 +187,9 @@ impl Plan {
     fn settings(&self) -> Vec<(String, String)> {
         let Window { piece, depth } = self.window;
         let settings = [
-            ("connections", self.clients.to_string()),
-            ("file per connection", format!("{} MiB", self.size >> 20)),
+            ("clients", self.clients.to_string()),
+            ("connections of each client", self.channels.to_string()),
+            ("file of each client", format!("{} MiB", self.size >> 20)),
             ("sequential request", format!("{} KiB, {depth} concurrent, in a directory one at a time", piece >> 10)),
             ("random request", format!("{} KiB, one at a time", RANDOM_PIECE >> 10)),
             ("flush at the end of a writing round", self.flush.to_string()),
@@ -196,7 +205,11 @@ async fn measure(bench: &Bench, plan: Plan, paths: &[PathBuf]) -> Result<Vec<Cas
     let what = format!("creating {} files of {} MiB", plan.clients, plan.size >> 20);
     let mut shares: Vec<Streams<SmbFile>> = Vec::new();
     for server in &bench.servers {
-        let filled = async { fill(open_over_smb(server, plan.clients).await?, plan).await };
+        let filled = async {
+            let streams = fill(open_over_smb(server, plan).await?, plan).await?;
+            add_channels(server, plan, &streams).await?;
+            Ok(streams)
+        };
         shares.push(bench.beside(server, &what, filled).await?);
     }
     let mut directories: Vec<Streams<LocalFile>> = Vec::new();
@@ -217,12 +230,29 @@ async fn measure(bench: &Bench, plan: Plan, paths: &[PathBuf]) -> Result<Vec<Cas
     Ok(cases)
 }
 
-async fn open_over_smb(server: &Server, count: usize) -> Result<Vec<SmbFile>> {
+async fn open_over_smb(server: &Server, plan: Plan) -> Result<Vec<SmbFile>> {
+    let options = client::Options { multichannel: plan.channels > 1, ..server.options.clone() };
     let mut files = Vec::new();
-    for (number, client) in server.connect_many(count).await?.into_iter().enumerate() {
-        files.push(SmbFile::create(client, &path(number)).await?);
+    for number in 0..plan.clients {
+        files.push(SmbFile::create(server.connect_with(&options).await?, &path(number)).await?);
     }
     Ok(files)
+}
+
+/// Opens the further connections of each client.
+async fn add_channels(server: &Server, plan: Plan, held: &Streams<SmbFile>) -> Result<()> {
+    let mut streams = held.take();
+    for number in 0..plan.clients {
+        for channel in 1..plan.channels {
+            let file = streams[number].file.over(server).await?;
+            let mut stream = Stream::new(number, file, plan.size, plan.window);
+            let piece = u64::from(plan.window.piece);
+            stream.start = plan.size / piece * u64::from(channel) / u64::from(plan.channels) * piece;
+            streams.push(stream);
+        }
+    }
+    held.replace(streams);
+    Ok(())
 }
 
 /// Writes the files once, one after another.
@@ -244,7 +274,7 @@ async fn transfer<F: OpenFile>(held: &Streams<F>, pattern: Pattern, plan: Plan, 
         stream.random = Random::new(turn.seed.wrapping_add(number));
         // In the warm-up every byte is checked.
         stream.look = if turn.warms_up() { Look::Every } else { Look::Pages };
-        stream.next = 0;
+        stream.next = stream.start;
     }
     let begin = Instant::now();
     let mut pace = turn.pace();

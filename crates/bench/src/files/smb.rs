@@ -9,6 +9,7 @@ use proto::smb2::FileId;
 
 use super::{Entry, Files, OpenFile};
 use crate::listing;
+use crate::method::Server;
 use crate::requests::Requests;
 
 /// Buffer size of a listing, in bytes.
@@ -81,7 +82,7 @@ impl Files for Smb {
     }
 }
 
-/// A file on a connection of its own.
+/// An open file, on a connection that has no other.
 pub struct SmbFile {
     client: Client,
     file: FileId,
@@ -92,6 +93,12 @@ impl SmbFile {
     pub async fn create(mut client: Client, path: &str) -> Result<SmbFile> {
         let file = client.open(&Open::file(path)).await.with_context(|| format!("cannot create {path}"))?;
         Ok(SmbFile { client, file })
+    }
+
+    /// Returns the same open on a new connection of its session. The session's first connection must have been made
+    /// with [`client::Options::multichannel`].
+    pub async fn over(&self, server: &Server) -> Result<SmbFile> {
+        Ok(SmbFile { client: server.bind(&self.client).await?, file: self.file })
     }
 }
 

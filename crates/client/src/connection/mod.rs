@@ -247,7 +247,7 @@ impl Connection {
     fn end_frame(&mut self, behind: usize) {
         self.sign_last();
         let start = self.frame + 4;
-        if let Some(protection) = self.protection.as_mut().filter(|it| it.seals) {
+        if let Some(protection) = self.protection.as_ref().filter(|it| it.seals) {
             protection.seal(self.session_id, &mut self.out[start..]);
         }
         let length = (self.out.len() - start + behind) as u32;
@@ -257,6 +257,11 @@ impl Connection {
     /// Ends a compound frame.
     pub(crate) fn end_chain(&mut self) {
         self.end_frame(0);
+    }
+
+    /// Signs the last queued message with the keys of another connection.
+    pub(crate) fn sign_queued(&mut self, protection: &Protection) {
+        protection.sign(&mut self.out[self.last..]);
     }
 
     /// The last queued message.
