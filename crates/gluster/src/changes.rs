@@ -304,7 +304,8 @@ impl Volume {
             return Ok(());
         }
         let _claim = self.connection.claims.rename(target.id, new_name)?;
-        if let Some(there) = self.occupant(op, &target, new_name)? {
+        let replaced = self.occupant(op, &target, new_name)?;
+        if let Some(there) = &replaced {
             if there.id == here.id {
                 return self.keep_new_name(op, &source, name, &here, *replace);
             }
@@ -317,6 +318,9 @@ impl Volume {
         }
         identity::assume(op)?;
         source.handle.rename(name, &target.handle, new_name)?;
+        if let Some(there) = &replaced {
+            self.connection.note_removed(there);
+        }
         self.note_move(&source, name, &target, new_name, here.kind);
         self.connection.recent.forget(here.id);
         if here.kind == Kind::File {
@@ -452,6 +456,7 @@ impl Volume {
             connection.note_links();
         }
         connection.note_file(here.id);
+        connection.note_removed(&here);
         if is_directory {
             connection.directories.forget_name(directory.id, name);
             connection.directories.forget(here.id);

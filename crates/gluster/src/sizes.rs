@@ -34,6 +34,7 @@ pub(crate) struct Sizes<T> {
 struct State<T> {
     files: HashMap<FileId, Known<T>>,
     /// Each of the files once, the one that was changed first at the front, with the earliest time of its last change.
+    /// Files that were removed may be left.
     queue: VecDeque<(Instant, FileId)>,
 }
 
@@ -155,7 +156,7 @@ impl<T> Sizes<T> {
         let State { files, queue } = &mut *state;
         let now = Instant::now();
         let is_over = |changed: Instant| now.saturating_duration_since(changed) >= self.lasting;
-        let is_full = files.len() > MOST;
+        let is_full = queue.len() > MOST;
         if !is_full && !queue.get(BATCH - 1).is_some_and(|(changed, _)| is_over(*changed)) {
             return Vec::new();
         }
@@ -171,6 +172,14 @@ impl<T> Sizes<T> {
             old.push(Old { file, handle: Arc::clone(&known.handle), version: known.version });
         }
         old
+    }
+
+    /// Forgets a file that has no name any more and is not open, unless it is being changed.
+    pub(crate) fn removed(&self, file: FileId) {
+        let mut state = self.state.lock();
+        if state.files.get(&file).is_some_and(|known| known.running == 0) {
+            state.files.remove(&file);
+        }
     }
 
     /// Forgets a file, of which the library now has the right size, unless it was changed meanwhile.
@@ -288,6 +297,22 @@ mod tests {
         assert!(sizes.doubt(numbered(batch), 0).is_some());
         let state = sizes.state.lock();
         assert_eq!(state.files.len(), state.queue.len());
+    }
+
+    #[test]
+    fn files_that_are_removed_are_forgotten_at_once() {
+        let (sizes, handle) = sizes();
+        let count = 3 * BATCH as u64;
+        for inode in 0..count {
+            sizes.end(sizes.write(numbered(inode), &handle, 10), true);
+        }
+        let running = sizes.write(numbered(0), &handle, 20);
+        (0..count).for_each(|inode| sizes.removed(numbered(inode)));
+        assert_eq!((sizes.doubt(numbered(1), 0).is_some(), sizes.doubt(numbered(0), 0).is_some()), (false, true));
+        sizes.end(running, true);
+        let found: usize = (0..4).map(|_| forget(&sizes, |_| false)).sum();
+        assert_eq!((found, sizes.state.lock().queue.len()), (1, 0), "only the file that was being changed was left");
+        assert_eq!(Arc::strong_count(&handle), 1);
     }
 
     #[test]

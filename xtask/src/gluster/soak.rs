@@ -1,5 +1,5 @@
 //! `cargo xtask gluster soak`: clients use a share in a volume for a long time. Nothing may be left of their work:
-//! memory, descriptors of Frevo and of the bricks.
+//! memory, descriptors of Frevo and of the bricks, and a line in a log for what each of them does.
 //!
 //! libgfapi leaks a descriptor of a brick with each `glfs_open` of a directory. Such a descriptor is one of a directory
 //! that is open when all clients have gone.
@@ -36,12 +36,16 @@ const TEMPLATE: &str = "[global]
 \tglusterfs:volume = @VOLUME@
 \tglusterfs:volfile_server = 127.0.0.1
 \tglusterfs:logfile = @DIR@/gfapi.log
+\tglusterfs:loglevel = 4
 [soak]
 \tpath = /soak
 ";
 /// The most that the memory may grow after the warm-up, and the length of the warm-up, at most a third of the run.
 const GROWTH: f64 = 0.05;
 const WARM_UP: Duration = Duration::from_secs(300);
+/// The most that the logs may grow in one round, in bytes. A tenth of a round connects a client, which is a line. A
+/// line for each file would be 4,000 bytes and more.
+const LOGGED: u64 = 400;
 /// Time between two samples, at most a sixth of the run.
 const INTERVAL: Duration = Duration::from_secs(60);
 /// The files of a client in one round, and their sizes.
@@ -144,6 +148,12 @@ fn grown(early: &Sample, late: &Sample) -> Option<String> {
     (growth > GROWTH).then(|| format!("the memory has grown by {:.1} % after the warm-up", growth * 100.0))
 }
 
+/// Returns what is wrong if the logs have grown by more than the limit in that many rounds.
+fn logged(before: &Sample, after: &Sample, rounds: u64) -> Option<String> {
+    let bytes = after.logs.saturating_sub(before.logs) / rounds.max(1);
+    (bytes > LOGGED).then(|| format!("the logs have grown by {bytes} bytes in each round"))
+}
+
 /// The processes that are observed.
 struct Watch {
     server: Arc<Server>,
@@ -179,6 +189,7 @@ impl Watch {
         let early = samples.iter().find(|(at, _)| *at >= warm_up).map(|(_, sample)| sample);
         let (early, late) = early.zip(samples.last()).context("the run is too short for a sample after the warm-up")?;
         wrong.extend(grown(early, &late.1));
+        wrong.extend(logged(&before, &after, rounds));
         for directory in self.open_directories()? {
             wrong.push(format!("a brick has the directory {directory} open, although no client is connected"));
         }
@@ -357,6 +368,16 @@ mod tests {
             "brick 3 has 7 descriptors, and had 5 before the run",
         ];
         assert_eq!(sample(1, 11, [5, 5, 7]).left_since(&before), expected);
+    }
+
+    #[test]
+    fn logs_may_have_a_line_for_a_connection() {
+        let logged = |early, late| {
+            let [early, late] = [early, late].map(|logs| Sample { logs, ..sample(0, 0, [0; 3]) });
+            logged(&early, &late, 100)
+        };
+        assert_eq!(logged(5000, 40_000), None);
+        assert_eq!(logged(5000, 400_000).as_deref(), Some("the logs have grown by 3950 bytes in each round"));
     }
 
     #[test]
