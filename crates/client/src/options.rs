@@ -67,8 +67,8 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Anonymous, all dialects, signing and sealing as the server requires, one connection in a session, a timeout of one
-    /// minute, 512 credits.
+    /// Anonymous, all dialects, signing and sealing as the server requires, one connection in a session, a timeout of
+    /// one minute, 512 credits.
     fn default() -> Self {
         Options {
             credentials: Credentials::Anonymous,

@@ -332,8 +332,8 @@ impl Connection {
         self.recent.forget(file);
     }
 
-    /// Records that one name of a file was removed. If it was the last one, the file is not asked for its size any more:
-    /// the distribution layer would look for it on all bricks, and log an error.
+    /// Records that one name of a file was removed. If it was the last one, the file is not asked for its size any
+    /// more: the distribution layer would look for it on all bricks, and log an error.
     pub(crate) fn note_removed(&self, before: &Stat) {
         if before.kind == Kind::File && before.links <= 1 && self.open_files.get(before.id).is_none() {
             self.sizes.removed(before.id);

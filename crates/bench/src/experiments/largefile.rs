@@ -2,9 +2,9 @@
 //! backed by Gluster*).
 //!
 //! Each client has its own session and file. With `--channels`, the session has several connections, which transfer the
-//! file at the same time, each from a position of its own. Files are read and written in the server's page cache, so the disk is
-//! not measured. With `--flush` every file is flushed to the disk at the end of each writing round. In a directory of
-//! this machine, the page cache is that of its kernel.
+//! file at the same time, each from a position of its own. Files are read and written in the server's page cache, so
+//! the disk is not measured. With `--flush` every file is flushed to the disk at the end of each writing round. In a
+//! directory of this machine, the page cache is that of its kernel.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
