@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// The keys of a session on one of its connections.
 pub(crate) struct Protection {
     /// The key of this connection. That of the session's first connection is the session's.
-    signing: Arc<SigningKey>,
+    signing: SigningKey,
     /// Whether every request is signed, and every response must be.
     pub(crate) signs: bool,
     /// Shared by all connections of the session.
@@ -37,7 +37,7 @@ impl Protection {
     /// Derives the keys ([MS-SMB2] 3.2.5.3.1) from the key of the authentication mechanism.
     pub(crate) fn derive(logon_key: &[u8], agreed: &Agreed) -> std::result::Result<Protection, KeyRefused> {
         let session_key = Key::from_session_key(logon_key);
-        let signing = Arc::new(signing_key(&session_key, agreed)?);
+        let signing = signing_key(&session_key, agreed)?;
         let sealing = match (agreed.cipher, derivation(agreed)) {
             (Some(cipher), Some(derivation)) => {
                 let length = key_length(cipher).unwrap_or(KeyLength::Bits128);
@@ -58,7 +58,7 @@ impl Protection {
 
     /// Derives the keys of another connection of this session ([MS-SMB2] 3.2.5.3.3): only the signing key is its own.
     pub(crate) fn of_channel(&self, logon_key: &[u8], agreed: &Agreed) -> std::result::Result<Protection, KeyRefused> {
-        let signing = Arc::new(signing_key(&Key::from_session_key(logon_key), agreed)?);
+        let signing = signing_key(&Key::from_session_key(logon_key), agreed)?;
         Ok(Protection { signing, signs: self.signs, sealing: self.sealing.clone(), seals: self.seals })
     }
 

@@ -1,5 +1,5 @@
 //! `cargo xtask gluster soak`: clients use a share in a volume for a long time. Nothing may be left of their work:
-//! memory, descriptors of Frevo and of the bricks, and a line in a log for what each of them does.
+//! memory, descriptors of Frevo and of the bricks, or lines in a log.
 //!
 //! libgfapi leaks a descriptor of a brick with each `glfs_open` of a directory. Such a descriptor is one of a directory
 //! that is open when all clients have gone.
