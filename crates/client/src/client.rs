@@ -28,7 +28,7 @@ use tokio::net::ToSocketAddrs;
 use crate::connection::{Connection, Raw};
 use crate::negotiate::{self, CREDIT};
 use crate::transport::Transport;
-use crate::{Agreed, Chain, Error, Options, Response, Result, logon};
+use crate::{Agreed, Chain, Error, Options, Response, Result, logon, random};
 
 /// Common combinations of access rights ([MS-SMB2] 2.2.13.1.1).
 pub struct Access;
@@ -130,9 +130,13 @@ impl Client {
 
     /// Connects and negotiates, without a logon.
     pub async fn negotiate(addresses: &[SocketAddr], options: &Options) -> Result<Client> {
+        Client::negotiate_as(addresses, options, options.client_guid.map_or_else(random, Ok)?).await
+    }
+
+    async fn negotiate_as(addresses: &[SocketAddr], options: &Options, client_guid: [u8; 16]) -> Result<Client> {
         let transport = Transport::connect(addresses, options.source, options.timeout).await?;
         let mut connection = Connection::new(transport, options.credits);
-        connection.agreed = negotiate::negotiate(&mut connection, options).await?;
+        connection.agreed = negotiate::negotiate(&mut connection, options, client_guid).await?;
         Ok(Client { connection })
     }
 
@@ -145,7 +149,8 @@ impl Client {
     /// Opens another connection of this client's session ([MS-SMB2] 3.2.4.2.3, session binding), which uses the same
     /// tree connect and opens. `options` are those of this client, with [`Options::multichannel`].
     pub async fn bind(&self, addresses: &[SocketAddr], host: &str, options: &Options) -> Result<Client> {
-        let mut client = Client::negotiate(addresses, options).await?;
+        let client_guid = self.connection.agreed.client_guid;
+        let mut client = Client::negotiate_as(addresses, options, client_guid).await?;
         logon::bind(&mut client.connection, &self.connection, host, options).await?;
         client.connection.tree_id = self.connection.tree_id;
         Ok(client)

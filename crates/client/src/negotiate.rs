@@ -20,6 +20,8 @@ const LARGEST: u32 = 8 * 1024 * 1024;
 pub struct Agreed {
     /// The dialect.
     pub dialect: Dialect,
+    /// The ClientGuid that was sent.
+    pub(crate) client_guid: [u8; 16],
     /// The signing algorithm.
     pub signing: SigningAlgorithm,
     /// Whether the server refuses unsigned messages.
@@ -41,6 +43,7 @@ impl Agreed {
     pub(crate) fn nothing() -> Agreed {
         Agreed {
             dialect: Dialect::SMB_2_0_2,
+            client_guid: [0; 16],
             signing: SigningAlgorithm::HMAC_SHA256,
             signing_required: false,
             cipher: None,
@@ -52,8 +55,8 @@ impl Agreed {
     }
 }
 
-/// Negotiates on a new connection.
-pub(crate) async fn negotiate(connection: &mut Connection, options: &Options) -> Result<Agreed> {
+/// Negotiates on a new connection. `client_guid` identifies the client: its connections have the same one (3.2.1.1).
+pub(crate) async fn negotiate(connection: &mut Connection, options: &Options, client_guid: [u8; 16]) -> Result<Agreed> {
     let salt: [u8; 32] = random()?;
     let mut contexts = Vec::new();
     if options.dialects.contains(&Dialect::SMB_3_1_1) {
@@ -73,7 +76,7 @@ pub(crate) async fn negotiate(connection: &mut Connection, options: &Options) ->
     let request = NegotiateRequest {
         security_mode: SecurityMode::SIGNING_ENABLED | required,
         capabilities: Capabilities::LARGE_MTU | Capabilities::ENCRYPTION | comes_back | channels,
-        client_guid: options.client_guid.map_or_else(random, Ok)?,
+        client_guid,
         dialects: options.dialects.clone(),
         negotiate_context_list: contexts,
     };
@@ -84,10 +87,15 @@ pub(crate) async fn negotiate(connection: &mut Connection, options: &Options) ->
     let response = connection.next().await?;
     preauth.update(response.message);
     response.succeeded()?;
-    settle(&NegotiateResponse::decode(response.message)?, options, preauth)
+    settle(&NegotiateResponse::decode(response.message)?, options, client_guid, preauth)
 }
 
-fn settle(response: &NegotiateResponse<'_>, options: &Options, preauth: PreauthHash) -> Result<Agreed> {
+fn settle(
+    response: &NegotiateResponse<'_>,
+    options: &Options,
+    client_guid: [u8; 16],
+    preauth: PreauthHash,
+) -> Result<Agreed> {
     let dialect = response.dialect_revision;
     if !options.dialects.contains(&dialect) {
         return Err(Error::Protocol("it chose a dialect that was not offered"));
@@ -97,6 +105,7 @@ fn settle(response: &NegotiateResponse<'_>, options: &Options, preauth: PreauthH
     let limit = |offered: u32| offered.min(most);
     let mut agreed = Agreed {
         dialect,
+        client_guid,
         signing: if smb3 { SigningAlgorithm::AES_CMAC } else { SigningAlgorithm::HMAC_SHA256 },
         signing_required: response.security_mode.contains(SecurityMode::SIGNING_REQUIRED),
         cipher: (smb3 && response.capabilities.contains(Capabilities::ENCRYPTION)).then_some(CipherId::AES_128_CCM),

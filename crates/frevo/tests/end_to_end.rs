@@ -6,9 +6,11 @@ use client::{Access, Client, Credentials, Open, Options, Window};
 use proto::fscc::{DirectoryClass, DirectoryEntry, FileInformationClass};
 use proto::smb2::FileId;
 use proto::smb2::create::CreateDisposition;
-use proto::smb2::negotiate::Dialect;
+use proto::smb2::negotiate::{Dialect, NegotiateRequest};
 use proto::status::Status;
 use served::{Served, serve};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 #[tokio::test]
 async fn files_are_written_and_read_in_every_dialect() {
@@ -117,6 +119,44 @@ async fn connections_of_a_session_share_its_opens() {
             second.log_off().await.expect("a log-off");
         }
     }
+}
+
+/// [MS-SMB2] 3.2.1.1: the connections of a client send the same ClientGuid. Samba refuses the binding of a connection with
+/// another one.
+#[tokio::test]
+async fn connections_of_a_session_have_one_client_guid() {
+    let served = serve();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let server = served.port;
+    let negotiations = tokio::spawn(async move {
+        let (mut first, _) = listener.accept().await.expect("a connection");
+        let negotiate = frame(&mut first).await;
+        let ours = client_guid(&negotiate);
+        let mut onward = TcpStream::connect(("127.0.0.1", server)).await.expect("the server");
+        onward.write_all(&negotiate).await.expect("forwarded");
+        tokio::spawn(async move { tokio::io::copy_bidirectional(&mut first, &mut onward).await });
+        let (mut second, _) = listener.accept().await.expect("a connection");
+        [ours, client_guid(&frame(&mut second).await)]
+    });
+    let options = Options { multichannel: true, ..served.options.clone() };
+    let first = Client::connect(address, "localhost", "share", &options).await.expect("the first connection");
+    first.bind(&[address], "localhost", &options).await.err().expect("the second connection is not served");
+    let [ours, bound] = negotiations.await.expect("two NEGOTIATE requests");
+    assert_eq!(ours, bound);
+}
+
+/// Reads a message and its length ([MS-SMB2] 2.1).
+async fn frame(stream: &mut TcpStream) -> Vec<u8> {
+    let length = stream.read_u32().await.expect("a length");
+    let mut frame = length.to_be_bytes().to_vec();
+    frame.resize(4 + length as usize, 0);
+    stream.read_exact(&mut frame[4..]).await.expect("a message");
+    frame
+}
+
+fn client_guid(negotiate: &[u8]) -> [u8; 16] {
+    NegotiateRequest::decode(&negotiate[4..]).expect("a NEGOTIATE request").client_guid
 }
 
 /// [MS-SMB2] 3.3.5.5: a session is bound only by its user, and only if multichannel was negotiated.
