@@ -3,12 +3,14 @@
 //! Creating, renaming, setting attributes and writing into the page cache take the kernel microseconds, which is less
 //! than handing them to another thread. But a file system with a full journal or an overloaded disk makes its callers
 //! wait, and one client's flood of writes must not delay the others. Changes are therefore made on the calling thread
-//! until one is slow. From then on they are made by workers until they have been quick for a while.
+//! until one is slow. From then on they are made by workers until they have been quick for a while: briefly if that
+//! happens rarely, longer if it happens again soon.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use server::answer::Answer;
 use server::vfs::{Errno, Op, Result};
 
@@ -19,18 +21,24 @@ use crate::workers::{Caller, Job, Lane, Numbers, Settings, ThreadIdentity, Worke
 /// thread: that is not caused by the file system, and another thread would have to wait for the processor, too.
 const SLOW: Duration = Duration::from_millis(20);
 /// How long changes are made by workers after a slow one.
-const PENALTY: Duration = Duration::from_secs(1);
+const FIRST_PENALTY: Duration = Duration::from_millis(100);
+/// How long at most. Each further slow change doubles the time.
+const LONGEST_PENALTY: Duration = Duration::from_secs(1);
+/// How long changes have to be quick until a slow one is the first again. A journal that is committed every 5 s may
+/// make one change slow each time, which no penalty prevents.
+const FORGOTTEN: Duration = Duration::from_secs(4);
 
 /// How long the changes of a volume take.
 struct Latency {
     began: Instant,
     /// Until when changes are made by workers, in milliseconds since `began`.
     slow_until: AtomicU64,
+    slow: Mutex<Slow>,
 }
 
 impl Default for Latency {
     fn default() -> Latency {
-        Latency { began: Instant::now(), slow_until: AtomicU64::new(0) }
+        Latency { began: Instant::now(), slow_until: AtomicU64::new(0), slow: Mutex::default() }
     }
 }
 
@@ -43,9 +51,33 @@ impl Latency {
     /// Records how long a change took.
     fn note(&self, took: Duration) {
         if took > SLOW {
-            let until = (self.began.elapsed() + PENALTY).as_millis() as u64;
+            let until = self.slow.lock().add(self.began.elapsed(), took).as_millis() as u64;
             self.slow_until.fetch_max(until, Ordering::Relaxed);
         }
+    }
+}
+
+/// The last slow change.
+#[derive(Default)]
+struct Slow {
+    /// When it ended.
+    ended: Duration,
+    /// How long changes are made by workers after it. Zero: there was none.
+    penalty: Duration,
+}
+
+impl Slow {
+    /// Adds a change that took `took` and ended at `now`. Returns until when changes are made by workers.
+    fn add(&mut self, now: Duration, took: Duration) -> Duration {
+        // Changes that wait for the file system at the same time are one event.
+        if let Some(quick) = now.saturating_sub(took).checked_sub(self.ended) {
+            self.penalty = match self.penalty {
+                penalty if penalty.is_zero() || quick >= FORGOTTEN => FIRST_PENALTY,
+                penalty => LONGEST_PENALTY.min(penalty * 2),
+            };
+        }
+        self.ended = self.ended.max(now);
+        self.ended + self.penalty
     }
 }
 
@@ -205,6 +237,39 @@ mod tests {
         assert_eq!(are_made_here(&open), [true, false]);
         open.0.latency.slow_until.store(0, Ordering::Relaxed);
         assert_eq!(are_made_here(&open), [true, true]);
+    }
+
+    /// A slow change that began at `began` and ended at `ended` has workers make the changes until `until`, in
+    /// milliseconds.
+    fn check(slow: &mut Slow, [began, ended, until]: [u64; 3]) {
+        let added = slow.add(Duration::from_millis(ended), Duration::from_millis(ended - began));
+        assert_eq!(added, Duration::from_millis(until), "{began} to {ended}");
+    }
+
+    #[test]
+    fn workers_make_the_changes_longer_if_more_of_them_are_slow() {
+        let mut slow = Slow::default();
+        for event in [
+            [0, 50, 150],
+            [60, 90, 290],
+            [200, 260, 660],
+            [700, 730, 1_530],
+            [1_600, 1_700, 2_700],
+            [2_000, 2_100, 3_100],
+            [6_000, 6_050, 7_050],
+            [10_050, 10_100, 10_200],
+            [14_000, 14_040, 14_240],
+        ] {
+            check(&mut slow, event);
+        }
+    }
+
+    #[test]
+    fn changes_that_are_slow_at_the_same_time_are_one_event() {
+        let mut slow = Slow::default();
+        for event in [[5_000, 5_090, 5_190], [5_010, 5_091, 5_191], [5_012, 5_080, 5_191], [5_092, 5_192, 5_392]] {
+            check(&mut slow, event);
+        }
     }
 
     #[test]
