@@ -287,7 +287,8 @@ impl Open {
             match rustix::io::pwritev2(fd, &[IoSlice::new(data)], offset, ReadWriteFlags::NOWAIT) {
                 Ok(count) if count == data.len() => return Ok(Attempt::Done(count)),
                 Ok(count) => return Ok(Attempt::Partly(count)),
-                Err(Raw::AGAIN | Raw::INTR) => return Ok(Attempt::Partly(0)),
+                // The kernel also reports this if only the times of the file have to be set, which takes no longer.
+                Err(Raw::AGAIN | Raw::INTR) => {}
                 Err(Raw::OPNOTSUPP) => refused.store(true, Ordering::Relaxed),
                 Err(error) => return Err(errno(error)),
             }
