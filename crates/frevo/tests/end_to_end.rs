@@ -121,8 +121,8 @@ async fn connections_of_a_session_share_its_opens() {
     }
 }
 
-/// [MS-SMB2] 3.2.1.1: the connections of a client send the same ClientGuid. Samba refuses the binding of a connection with
-/// another one.
+/// [MS-SMB2] 3.2.1.1: the connections of a client send the same ClientGuid. Samba refuses the binding of a connection
+/// with another one.
 #[tokio::test]
 async fn connections_of_a_session_have_one_client_guid() {
     let served = serve();
