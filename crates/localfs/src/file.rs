@@ -27,9 +27,8 @@ use crate::{errno, identity, sys, written};
 const PART: usize = 256 * 1024;
 /// Maximum file size.
 const MAX_SIZE: u64 = i64::MAX as u64;
-/// The largest write done on the calling thread if the kernel cannot report whether it would wait: the largest that a
-/// client may send. It takes some milliseconds. Another thread would have to fetch the data from this processor's
-/// cache.
+/// The largest write done on the calling thread if it is unknown whether it would wait: the largest that a client may
+/// send. It takes some milliseconds. Another thread would have to fetch the data from this processor's cache.
 const INLINE_WRITE: usize = 8 << 20;
 /// Content of at least this length is read into a pipe, if it can be sent as it is. Below, the additional system calls
 /// cost more than the copies.
@@ -287,7 +286,8 @@ impl Open {
             match rustix::io::pwritev2(fd, &[IoSlice::new(data)], offset, ReadWriteFlags::NOWAIT) {
                 Ok(count) if count == data.len() => return Ok(Attempt::Done(count)),
                 Ok(count) => return Ok(Attempt::Partly(count)),
-                // The kernel also reports this if only the times of the file have to be set, which takes no longer.
+                // XFS also reports this if only the file's times have to be set. Whether the write would wait is as
+                // unknown as without support for such writes.
                 Err(Raw::AGAIN | Raw::INTR) => {}
                 Err(Raw::OPNOTSUPP) => refused.store(true, Ordering::Relaxed),
                 Err(error) => return Err(errno(error)),
