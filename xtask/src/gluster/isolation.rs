@@ -1,12 +1,15 @@
 //! `cargo xtask gluster isolation`: how much a client notices if a brick does not answer, or if another client lists a
 //! large directory. One client reads files of the volume that are on other bricks, and one those of a local share of
-//! the same server.
+//! the same server. Beside them, two threads send each other a byte as often as these clients have a request answered:
+//! what delays them is not the server but the machine.
 //!
 //! The figures depend on the machine, so this is a measurement and not a test. It fails only if a request of these two
 //! clients fails.
 
 use std::fmt;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,6 +36,10 @@ use super::{BrickFileSystem, Volume, Wanted, smb};
 const PLACE: &str = "isolation";
 const SHARE: &str = "volume";
 const LOCAL: &str = "local";
+/// What the figures of the threads without the server are called in place of a share.
+const CONTROL: &str = "(none)";
+/// The requests of an operation: to open, read and close a file.
+const REQUESTS: usize = 3;
 /// The configuration of the server. @VOLUME@ is the volume.
 const TEMPLATE: &str = "[global]
 @TARGET@
@@ -272,6 +279,33 @@ impl Connected {
     }
 }
 
+/// Two threads that send each other a byte over a connection. One is the caller's.
+struct Control(TcpStream);
+
+impl Control {
+    fn start() -> Result<Control> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let connection = TcpStream::connect(listener.local_addr()?)?;
+        let mut other = listener.accept()?.0;
+        for connection in [&connection, &other] {
+            connection.set_nodelay(true)?;
+        }
+        spawn(move || {
+            let mut byte = [0];
+            while other.read_exact(&mut byte).and_then(|()| other.write_all(&byte)).is_ok() {}
+        });
+        Ok(Control(connection))
+    }
+
+    fn exchange(&mut self) -> Result<()> {
+        for _ in 0..REQUESTS {
+            self.0.write_all(&[1])?;
+            self.0.read_exact(&mut [0])?;
+        }
+        Ok(())
+    }
+}
+
 /// The latencies of a client in a situation, in milliseconds.
 struct Figure {
     situation: &'static str,
@@ -290,11 +324,11 @@ impl Figure {
         Ok(Figure { situation, share, operations: latencies.len(), median, worst })
     }
 
-    /// Returns what is asked for and not met.
+    /// Returns what is asked for and not met. Nothing is asked for without the server.
     fn missed(&self, undisturbed: Option<f64>) -> Vec<&'static str> {
+        let Some((_, most)) = WORST.iter().find(|(share, _)| *share == self.share) else { return Vec::new() };
         let is_slow = undisturbed.is_some_and(|undisturbed| self.median > undisturbed * TIMES);
-        let most = WORST.iter().find(|(share, _)| *share == self.share).map_or(f64::MAX, |(_, most)| *most);
-        [(is_slow, "median"), (self.worst >= most, "worst")]
+        [(is_slow, "median"), (self.worst >= *most, "worst")]
             .into_iter()
             .filter(|(is, _)| *is)
             .map(|(_, what)| what)
@@ -302,7 +336,7 @@ impl Figure {
     }
 }
 
-/// Measures the client of each share for a time, while something goes on beside.
+/// Measures the client of each share, and the threads without the server, while something goes on beside.
 fn measure(
     situation: &'static str,
     server: &Arc<Server>,
@@ -310,27 +344,31 @@ fn measure(
     length: Duration,
     disturb: &dyn Fn() -> Result<Disturbance>,
 ) -> Result<Vec<Figure>> {
-    let clients = [SHARE, LOCAL].into_iter().zip(paths).map(|(share, paths)| {
+    type Operation = Box<dyn FnMut() -> Result<()> + Send>;
+    let mut clients: Vec<(&str, Operation)> = Vec::new();
+    for (share, paths) in [SHARE, LOCAL].into_iter().zip(paths) {
         let mut connected = Connected::to(server, share, &ALICE)?;
         paths.iter().try_for_each(|path| connected.read(path))?;
-        Ok((share, paths, connected))
-    });
-    let clients = clients.collect::<Result<Vec<_>>>()?;
+        let mut paths = paths.into_iter().cycle();
+        let read = move || connected.read(&paths.next().context("no files are read")?);
+        clients.push((share, Box::new(read)));
+    }
+    let mut control = Control::start()?;
+    clients.push((CONTROL, Box::new(move || control.exchange())));
     let disturbance = disturb()?;
     let end = Instant::now() + length;
-    let start = |(share, paths, mut connected): (&'static str, Vec<String>, Connected)| {
+    let start = |(share, mut operation): (&'static str, Operation)| {
         let work = move || -> Result<Vec<f64>> {
             let mut latencies = Vec::new();
-            for path in paths.iter().cycle() {
+            loop {
                 let begin = Instant::now();
                 if begin >= end {
-                    break;
+                    return Ok(latencies);
                 }
-                connected.read(path)?;
+                operation()?;
                 latencies.push(begin.elapsed().as_secs_f64() * 1000.0);
                 sleep(PACE);
             }
-            Ok(latencies)
         };
         (share, spawn(work))
     };
@@ -379,6 +417,7 @@ impl fmt::Display for Table {
             SIZE >> 10
         )?;
         writeln!(f, "{} ms in the volume and {} ms in the local share", WORST[0].1, WORST[1].1)?;
+        writeln!(f, "{CONTROL}: {REQUESTS} exchanges of a byte between two threads, without the server")?;
         writeln!(
             f,
             "{:<42} {:<7} {:>10} {:>10} {:>6} {:>10}",
@@ -389,7 +428,11 @@ impl fmt::Display for Table {
             let undisturbed = self.undisturbed(share);
             let times = median / undisturbed.unwrap_or(*median);
             let missed = figure.missed(undisturbed);
-            let word = if missed.is_empty() { "ok".to_owned() } else { format!("missed: {}", missed.join(", ")) };
+            let word = match &missed[..] {
+                _ if *share == CONTROL => String::new(),
+                [] => "ok".to_owned(),
+                missed => format!("missed: {}", missed.join(", ")),
+            };
             writeln!(
                 f,
                 "{situation:<42} {share:<7} {operations:>10} {median:>10.2} {times:>6.2} {worst:>10.1}  {word}"
@@ -412,6 +455,7 @@ mod tests {
         assert_eq!(volume.missed(Some(0.9)), ["median"]);
         assert_eq!(figure(SHARE, &[250.0]).missed(Some(1.0)), ["median", "worst"]);
         assert_eq!(figure(LOCAL, &[1.0, 1.0, 25.0]).missed(Some(1.0)), ["worst"]);
+        assert!(figure(CONTROL, &[1.0, 1.0, 250.0]).missed(Some(0.1)).is_empty());
         assert!(Figure::of("x", LOCAL, Vec::new()).is_err());
     }
 }
