@@ -6,11 +6,10 @@
 //! - `ntacl`: the extended attribute that stores a descriptor.
 //! - `source`, `synthesized`, `protection`: where the descriptor in force is read from or synthesized, and its form in
 //!   the cache.
-//! - `cache`: effective descriptors of files and the access rights that they grant. `initial`, `file_lock` and
+//! - `cache`: effective descriptors of files and the access rights that they grant. `initial` and
 //!   `write_back_queue` have the rest of the state that the functions of `security` use.
 
 pub(crate) mod cache;
-pub(crate) mod file_lock;
 pub(crate) mod initial;
 pub mod model;
 pub mod ntacl;

@@ -25,13 +25,13 @@ use parking_lot::Mutex;
 use proto::dtyp::acl::AceBody;
 use proto::dtyp::{AccessMask, Acl, SecurityDescriptor};
 
-use crate::acl::file_lock::FileLocks;
 use crate::acl::initial::InitialAcls;
 use crate::acl::model::evaluate::Token;
 use crate::acl::protection::Protection;
 use crate::acl::source::AclInputs;
 use crate::acl::write_back_queue::Waiting;
 use crate::environment::Environment;
+use crate::files::FileLocks;
 use crate::heap_size::{self, Table};
 use crate::number_hash::{NumberMap, Numbers};
 use crate::policy::{Share, StoredAcls};

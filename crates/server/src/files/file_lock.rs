@@ -1,8 +1,8 @@
-//! Per-file locks for changes of security descriptors.
+//! Per-file locks for requests that read something of a file and change it in several steps.
 //!
-//! A descriptor is stored as a whole, but set part by part: the present one is read, the new parts are merged into it,
-//! and it is written back together with the POSIX ACLs. Concurrent changes to the same file must be serialized, or one
-//! of them would be lost. Access checks and changes to other files do not wait.
+//! Two such requests for one file must be serialized, or one of the changes would be lost: a descriptor is stored as a
+//! whole, but set part by part; data that is appended is written at the size of the file. Requests for other files do
+//! not wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
