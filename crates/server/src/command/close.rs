@@ -34,6 +34,7 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
     let open = request.open(asked.file_id, reply)?;
     let mut response = CloseResponse::default();
     if let Some(file) = open.file() {
+        file.changes_have_ended(&request.connection.server).await;
         settle_write_time(&request.connection.server, file).await;
     }
     if asked.flags.contains(CloseFlags::POSTQUERY_ATTRIB)
@@ -93,8 +94,19 @@ pub(crate) async fn close_unasked(server: &Server, open: &Arc<Open>) {
     }
 }
 
+/// As [`close_unasked`], for several opens. A change that takes long delays only the opens of files that are being
+/// changed.
+pub(crate) async fn close_all(server: &Server, opens: impl IntoIterator<Item = Arc<Open>>) {
+    let is_changing = |open: &Arc<Open>| open.file().is_some_and(FileOpen::is_changing);
+    let (changing, others): (Vec<_>, Vec<_>) = opens.into_iter().partition(is_changing);
+    for open in others.iter().chain(&changing) {
+        close_unasked(server, open).await;
+    }
+}
+
 async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::result::Result<(), Errno> {
-    file.closed.store(true, Ordering::Release);
+    // Ordered with the beginning of a change, which either sees it or is waited for.
+    file.closed.store(true, Ordering::SeqCst);
     if let Some(id) = file.durability.take_creation() {
         server.opens.creations.forget(id);
     }
@@ -104,6 +116,7 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
     for waiting in file.waiting.lock().drain(..) {
         waiting.cancel();
     }
+    file.changes_have_ended(server).await;
     change_notify::end(server, open, file);
     let disk = open.tree.disk();
     if let Some(disk) = disk
@@ -171,10 +184,11 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
 
 /// Closes the opens that have expired or block another client.
 pub(crate) async fn close_ended(server: &Server) {
-    for open in server.opens.durable.take_ended(server.environment.uptime()) {
+    let ended = server.opens.durable.take_ended(server.environment.uptime());
+    for open in &ended {
         tracing::debug!(persistent = open.persistent_id, "closing an expired durable open");
-        close_unasked(server, &open).await;
     }
+    close_all(server, ended).await;
 }
 
 /// The name of a file to delete, and the context for the deletion: the user who requested it, not the one who closes

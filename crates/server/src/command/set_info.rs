@@ -307,7 +307,7 @@ const MAX_SIZE: u64 = i64::MAX as u64;
 
 async fn set_size(request: &Request<'_>, file: &FileOpen, size: u64) -> Result<()> {
     check_size(file, size)?;
-    let _change = file.content_changes(&request.connection.server);
+    let _change = file.begin_change(&request.connection.server)?;
     request.connection.server.opens.files.settle_write_time(file.file);
     let held = file.hold_times().await?;
     file.node.set_extent(&file.op, Extent::Size(size)).await?;
@@ -324,7 +324,7 @@ fn check_size(file: &FileOpen, size: u64) -> Result<()> {
 /// Sets the allocation size ([MS-FSA] 2.1.5.15.1): a smaller one truncates the file, a larger one reserves space.
 async fn set_allocation(request: &Request<'_>, file: &FileOpen, disk: &Disk, size: u64) -> Result<()> {
     check_size(file, size)?;
-    let _change = file.content_changes(&request.connection.server);
+    let _change = file.begin_change(&request.connection.server)?;
     request.connection.server.opens.files.settle_write_time(file.file);
     if size < file.node.metadata(&file.op).await?.size {
         let held = file.hold_times().await?;

@@ -60,7 +60,17 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
     if let Some(disk) = open.tree.disk().filter(|disk| disk.snapshot.is_some()) {
         return Err(disk.refusal());
     }
-    let offset = if asked.offset == END_OF_FILE { file.node.metadata(&file.op).await?.size } else { asked.offset };
+    let mut appends = None;
+    let offset = match asked.offset {
+        END_OF_FILE => {
+            appends = Some(request.connection.server.opens.appends.take(file.file).await);
+            // The handle may have been closed, or reclaimed by another session.
+            (reply.outstanding, reply.audited) = (None, None);
+            request.open(asked.file_id, reply)?;
+            file.node.metadata(&file.op).await?.size
+        }
+        offset => offset,
+    };
     if offset > i64::MAX as u64 || offset + length as u64 > i64::MAX as u64 {
         return Err(Error::because(Status::INVALID_PARAMETER, "the offset exceeds the maximum file size"));
     }
@@ -78,6 +88,7 @@ pub(crate) async fn write(request: &Request<'_>, reply: &mut Reply) -> Result<St
             write_data(request, reply, &open, file, offset, data, asked.flags).await?;
         }
     }
+    drop(appends);
     WriteResponse { count: length as u32 }.encode(&mut reply.body());
     Ok(Status::SUCCESS)
 }
@@ -122,7 +133,7 @@ async fn write_data(
         return Ok(());
     }
     let server = &request.connection.server;
-    let _change = file.content_changes(server);
+    let _change = file.begin_change(server)?;
     let held = file.hold_times().await?;
     let delay = open.tree.disk().map_or(Duration::ZERO, |disk| disk.share.sync.write_time_delay);
     if !delay.is_zero() && held.is_none() {

@@ -85,6 +85,8 @@ async fn give_back(
         close_unasked(server, &open).await;
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the durable open's oplock was broken"));
     }
+    // Those of the connection that was lost must not replace what the client writes now.
+    file.changes_have_ended(server).await;
     let metadata = match file.node.metadata(&file.op).await {
         Ok(metadata) => metadata,
         Err(errno) => {

@@ -126,14 +126,19 @@ async fn copy_all(
         if chunk.source_offset.checked_add(length).is_none_or(|end| end > size) {
             return Err(Error::because(Status::INVALID_VIEW_SIZE, "the source ends before the requested range"));
         }
+        let mut appends = None;
         let offset = match chunk.target_offset {
-            END_OF_FILE => target.node.metadata(&target.op).await?.size,
+            END_OF_FILE => {
+                appends = Some(control.request.connection.server.opens.appends.take(target.file).await);
+                target.node.metadata(&target.op).await?.size
+            }
             offset => offset,
         };
         // Checked again, because a lock may have been set meanwhile.
         check_locks(control, source, &[CopyChunk { target_offset: offset, ..*chunk }])?;
         let copied = vfs::copy_range(&target.op, &from.node, chunk.source_offset, &target.node, offset, length);
         let copied = copied.await?;
+        drop(appends);
         written.total_bytes_written += copied as u32;
         if copied < length {
             written.chunk_bytes_written = copied as u32;

@@ -244,7 +244,7 @@ where
     F: Future<Output = Result<T>>,
 {
     let (file, disk, server) = (control.file()?, control.disk()?, &control.request.connection.server);
-    let _change = file.content_changes(server);
+    let _change = file.begin_change(server)?;
     let held = file.hold_times().await?;
     let delay = disk.share.sync.write_time_delay;
     if !delay.is_zero() && held.is_none() {

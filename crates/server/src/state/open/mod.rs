@@ -1,6 +1,7 @@
 //! Opens: files, directories and pipes opened by clients ([MS-SMB2] 3.3.1.10).
 
 pub mod channel_sequence;
+mod content;
 mod listing;
 mod written;
 
@@ -12,6 +13,8 @@ use proto::smb2::create::{CreateOptions, ShareAccess};
 use proto::status::Status;
 
 use self::channel_sequence::ChannelSequence;
+pub(crate) use self::content::ChangesEnded;
+pub(crate) use self::content::ContentChanges;
 pub use self::listing::Listing;
 pub(crate) use self::written::Written;
 use crate::accounting::{Charge, Payer, Resource};
@@ -102,6 +105,8 @@ pub struct FileOpen {
     pub op: Op,
     /// The file was written through it, so its directory entry must be updated at close.
     pub(crate) modified: AtomicBool,
+    /// The changes of its content in progress.
+    pub(crate) changes: ContentChanges,
     /// The lease that it was made under.
     pub lease: Option<OpenLease>,
     /// The options given to CREATE that remain relevant; `FileModeInformation` reports some of them.
@@ -258,20 +263,6 @@ impl StickyTimes {
     }
 }
 
-/// A change of a file's content in progress.
-pub(crate) struct ContentChange<'a> {
-    file: &'a FileOpen,
-    server: &'a Server,
-}
-
-impl Drop for ContentChange<'_> {
-    /// Breaks caches again, because a client granted an oplock or lease during the change may have read the old
-    /// content.
-    fn drop(&mut self) {
-        self.file.end_caches(self.server);
-    }
-}
-
 impl FileOpen {
     /// Creates an open file in its initial state.
     pub(crate) fn new(node: Arc<dyn Node>, file: FileId, kind: Kind, name: Arc<OpenName>, op: Op) -> Self {
@@ -282,6 +273,7 @@ impl FileOpen {
             name,
             op,
             modified: AtomicBool::new(false),
+            changes: ContentChanges::default(),
             lease: None,
             options: AtomicU32::new(0),
             leads_to_directory: false,
@@ -346,21 +338,6 @@ impl FileOpen {
     /// Must be called after a wait. Fails if the handle was closed meanwhile.
     pub(crate) fn still_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::new(Status::FILE_CLOSED)) } else { Ok(()) }
-    }
-
-    /// Must be called before the content is changed through this handle. Breaks the caches of other clients now, and
-    /// again when the result is dropped after the change.
-    #[must_use = "the change ends when this value is dropped"]
-    pub(crate) fn content_changes<'a>(&'a self, server: &'a Server) -> ContentChange<'a> {
-        self.modified.store(true, Ordering::Relaxed);
-        self.end_caches(server);
-        ContentChange { file: self, server }
-    }
-
-    /// Breaks other clients' caches of the content.
-    pub(crate) fn end_caches(&self, server: &Server) {
-        server.opens.files.content_changes(self.file, self.lease_id(), server.environment.uptime());
-        server.opens.offloads.forget(self.file);
     }
 
     /// Returns the times to restore after a change through this handle; `None` if the times may change.

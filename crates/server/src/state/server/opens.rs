@@ -10,6 +10,7 @@ use crate::state::band_counts::BandCounts;
 use crate::state::bins::Bins;
 use crate::state::durable::{Creations, Instances, Registry};
 use crate::state::odx::Tokens;
+use crate::state::open::ChangesEnded;
 use crate::streams::Streams;
 use crate::streams::beside::DoubleMoves;
 use crate::tree::{Catalogues, SnapshotNames, Views};
@@ -18,6 +19,10 @@ use crate::tree::{Catalogues, SnapshotNames, Views};
 pub(crate) struct OpenState {
     /// Share modes, locks and caches of open files.
     pub(crate) files: files::Table,
+    /// Wakes what waits for the end of content changes.
+    pub(crate) changes_ended: ChangesEnded,
+    /// Locks of requests that append to a file.
+    pub(crate) appends: files::FileLocks,
     /// Watches of CHANGE_NOTIFY.
     pub(crate) watches: files::notify::Watches,
     /// The streams of open files.
@@ -55,6 +60,8 @@ impl OpenState {
     pub(crate) fn new(environment: Arc<dyn Environment>) -> OpenState {
         OpenState {
             files: files::Table::default(),
+            changes_ended: ChangesEnded::default(),
+            appends: files::FileLocks::default(),
             watches: files::notify::Watches::default(),
             band_counts: BandCounts::new(environment.clone()),
             streams: Streams::new(environment),
