@@ -1,6 +1,7 @@
 //! File content: reading, writing, byte-range locks and space allocation.
 
 use std::io::{IoSlice, IoSliceMut, Read};
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -293,11 +294,18 @@ impl Open {
                 Err(error) => return Err(errno(error)),
             }
         }
-        if data.len() > INLINE_WRITE || !self.system.executor.is_quick() {
+        if data.len() > INLINE_WRITE {
             return Ok(Attempt::Partly(0));
         }
-        self.system.executor.timed(|| self.write_all(who, offset, data, 0, ReadWriteFlags::empty()))?;
-        Ok(Attempt::Done(data.len()))
+        let executor = &self.system.executor;
+        let write = |part: Range<usize>| {
+            let plain = ReadWriteFlags::empty();
+            executor.timed(|| self.write_all(who, offset, &data[..part.end], part.start, plain))
+        };
+        match in_parts(data.len(), || executor.is_quick(), write)? {
+            count if count == data.len() => Ok(Attempt::Done(count)),
+            count => Ok(Attempt::Partly(count)),
+        }
     }
 
     /// Moves the data of a pipe to the file. A file system that cannot take it from a pipe gets it from memory.
@@ -486,6 +494,22 @@ impl Open {
     }
 }
 
+/// Writes `length` bytes part by part, as long as the file system is quick. One that is not would otherwise have the
+/// calling thread wait for each part. Returns the number of bytes written.
+fn in_parts(
+    length: usize,
+    is_quick: impl Fn() -> bool,
+    mut write: impl FnMut(Range<usize>) -> Result<()>,
+) -> Result<usize> {
+    let mut written = 0;
+    while written < length && is_quick() {
+        let end = length.min(written + PART);
+        write(written..end)?;
+        written = end;
+    }
+    Ok(written)
+}
+
 /// Returns the part of `space` before the maximum file size.
 fn within_file(offset: u64, space: &mut [u8]) -> &mut [u8] {
     let limit = usize::try_from(MAX_SIZE.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -500,6 +524,8 @@ pub(crate) fn end_of(offset: u64, length: u64) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use server::vfs::FileId;
     use server::vfs::LookupOptions;
 
@@ -540,5 +566,20 @@ mod tests {
         assert_eq!(buffer, given);
         let (buffer, read) = block_on(read_into(&node, &who, 0, given.clone(), 64));
         assert_eq!((read, &buffer[..64], buffer.len()), (Ok(36), &given[..64], 100));
+    }
+
+    #[test]
+    fn the_parts_after_a_slow_one_are_left_to_a_worker() {
+        let (slow, parts) = (Cell::new(usize::MAX), Cell::new(0));
+        let write = |part: Range<usize>| {
+            assert_eq!(part.start, parts.replace(parts.get() + 1) * PART);
+            Ok(())
+        };
+        let is_quick = || parts.get() < slow.get();
+        assert_eq!(in_parts(3 * PART + 1, is_quick, write), Ok(3 * PART + 1));
+        assert_eq!(parts.replace(0), 4);
+        slow.set(2);
+        assert_eq!(in_parts(3 * PART + 1, is_quick, write), Ok(2 * PART));
+        assert_eq!(in_parts(1, is_quick, write), Ok(0), "the next write as well");
     }
 }
