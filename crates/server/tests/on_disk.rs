@@ -15,6 +15,7 @@ use proto::smb2::header::Command;
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
 use proto::smb2::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use proto::smb2::read::ReadRequest;
+use proto::smb2::write::{WriteFlags, WriteRequest};
 use proto::status::Status;
 use server::testing::{self, TestClient, TestServer, status};
 use server::vfs::faulty::{Fault, Faulty, Operation, Script};
@@ -174,6 +175,29 @@ fn a_directory_is_flushed_like_a_file() {
         client.close(file_id);
         assert_eq!(flushes.count(), at as u64 + 1, "{name}: closing flushes nothing");
     }
+}
+
+#[test]
+fn a_write_through_that_moves_a_stream_flushes_its_file() {
+    let flushes = Calls::of(Operation::Flush);
+    let script = flushes.clone();
+    let server = TestServer::builder().wrap_volume(|volume| Faulty::new(volume, script)).start();
+    let mut client = TestClient::logged_on(&server, "alice");
+    let (file_id, _) = open(&mut client, "file:stream", CreateOptions(0));
+    let mut flushes_of = |offset, flags| {
+        let before = flushes.count();
+        let write = WriteRequest { file_id, offset, length: 4, flags, buffer: b"data", ..WriteRequest::default() };
+        assert_eq!(status(&client.request(Command::WRITE, |out| write.encode(out))), Status::SUCCESS);
+        flushes.count() - before
+    };
+    assert_eq!(flushes_of(0, WriteFlags::NONE), 0);
+    assert_eq!(flushes_of(0, WriteFlags::WRITE_THROUGH), 1, "the attribute that has the content");
+    assert_eq!(
+        flushes_of(1 << 20, WriteFlags::WRITE_THROUGH),
+        2,
+        "the former content, and the attribute that names it"
+    );
+    assert_eq!(flushes_of(2 << 20, WriteFlags::WRITE_THROUGH), 0, "the data is written through");
 }
 
 /// Fails each close, and lets reads wait for a lost connection.

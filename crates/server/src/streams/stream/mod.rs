@@ -408,6 +408,7 @@ impl Stream {
         if self.is_fleeting() && matches!(*place, StreamLocation::Nowhere) {
             self.store_new(&mut place, file, op).await?;
         }
+        let is_in_store = matches!(&*place, StreamLocation::Store(_, sidecar) if sidecar.owned);
         if let StreamLocation::Inline(attribute) = &*place {
             let attribute = attribute.clone();
             let mut content = inline(file, op, &attribute).await?;
@@ -427,7 +428,11 @@ impl Stream {
         }
         self.own_sidecar(&mut place, file, op).await?;
         match &*place {
-            StreamLocation::Store(_, sidecar) => sidecar.node.write(self.store.own(), offset, data, through).await,
+            StreamLocation::Store(_, sidecar) => {
+                sidecar.node.write(self.store.own(), offset, data, through).await?;
+                // The attribute that names the sidecar has to be on disk as well.
+                if through && !is_in_store { file.flush(op).await } else { Ok(()) }
+            }
             StreamLocation::Own(node) => node.write(op, offset, data, through).await,
             StreamLocation::Lost(_) => Err(Errno::IO),
             _ => Err(Errno::STALE),
