@@ -19,8 +19,22 @@ pub(crate) struct Progress {
     sending: bool,
     /// The number of bytes sent, and how many checks in a row found it unchanged.
     sent: (u64, u32),
-    /// The number of the incomplete request, and when it began to arrive.
-    receiving: Option<(u64, Instant)>,
+    receiving: Option<Receiving>,
+}
+
+/// An incomplete request.
+struct Receiving {
+    number: u64,
+    /// For how long the server was ready to receive it, until it was not.
+    waited: Duration,
+    /// Since when the server is ready to receive more of it.
+    since: Option<Instant>,
+}
+
+impl Receiving {
+    fn waited(&self) -> Duration {
+        self.waited + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
 }
 
 impl Progress {
@@ -30,11 +44,17 @@ impl Progress {
     }
 
     /// Reports whether a response has been sent in part (`sending`), and the number of the request that has arrived in
-    /// part, if any (`receiving`).
-    pub(crate) fn expect(&mut self, sending: bool, receiving: Option<u64>) {
+    /// part, if any (`receiving`). Time in which the server is not ready to receive (`ready`) does not count.
+    pub(crate) fn expect(&mut self, sending: bool, receiving: Option<u64>, ready: bool) {
         self.sending = sending;
-        if receiving != self.receiving.map(|(number, _)| number) {
-            self.receiving = receiving.map(|number| (number, Instant::now()));
+        if receiving != self.receiving.as_ref().map(|request| request.number) {
+            self.receiving = receiving.map(|number| Receiving { number, waited: Duration::ZERO, since: None });
+        }
+        if let Some(request) = &mut self.receiving
+            && ready != request.since.is_some()
+        {
+            request.waited = request.waited();
+            request.since = ready.then(Instant::now);
         }
         if self.timer.is_none() && (sending || receiving.is_some()) {
             self.timer = Some(Box::pin(tokio::time::sleep(self.stall_time / LOOKS)));
@@ -59,10 +79,8 @@ impl Progress {
             return Some(Disconnect("the client does not read its responses"));
         }
         let allowed = self.stall_time + Duration::from_secs((received / self.slowest_request) as u64);
-        match self.receiving {
-            Some((_, since)) if since.elapsed() > allowed => {
-                Some(Disconnect("the client does not complete its request"))
-            }
+        match &self.receiving {
+            Some(request) if request.waited() > allowed => Some(Disconnect("the client does not complete its request")),
             _ => None,
         }
     }
@@ -84,11 +102,11 @@ mod tests {
     async fn a_client_that_reads_nothing_for_a_minute_is_too_slow() {
         let mut progress = progress();
         for sent in [10, 10, 10, 20, 20, 20, 20] {
-            progress.expect(true, None);
+            progress.expect(true, None, true);
             look(&mut progress).await;
             assert_eq!(progress.judge(sent, 0), None, "{sent}");
         }
-        progress.expect(true, None);
+        progress.expect(true, None, true);
         look(&mut progress).await;
         assert!(progress.judge(20, 0).is_some());
     }
@@ -98,7 +116,7 @@ mod tests {
         for (received, seconds) in [(1, 75), (100_000, 165)] {
             let (mut progress, began) = (progress(), Instant::now());
             let ended = loop {
-                progress.expect(false, Some(1));
+                progress.expect(false, Some(1), true);
                 look(&mut progress).await;
                 if progress.judge(0, received).is_some() {
                     break began.elapsed();
@@ -108,16 +126,29 @@ mod tests {
         }
         let mut progress = progress();
         for request in 0..100 {
-            progress.expect(false, Some(request));
+            progress.expect(false, Some(request), true);
             look(&mut progress).await;
             assert_eq!(progress.judge(0, 10), None, "each is a separate request");
         }
     }
 
     #[tokio::test(start_paused = true)]
+    async fn time_in_which_the_server_does_not_receive_is_not_the_client_s() {
+        let mut progress = progress();
+        for (seconds, ready) in [(50, true), (1000, false), (5, true), (1000, false)] {
+            progress.expect(false, Some(1), ready);
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            assert_eq!(progress.judge(0, 0), None, "{seconds} {ready}");
+        }
+        progress.expect(false, Some(1), true);
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        assert!(progress.judge(0, 0).is_some(), "61 seconds in all");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_idle_connection_has_no_timer() {
         let mut progress = progress();
-        progress.expect(false, None);
+        progress.expect(false, None, true);
         assert!(progress.timer.is_none());
         assert!(tokio::time::timeout(Duration::from_secs(600), progress.time_is_up()).await.is_err());
     }

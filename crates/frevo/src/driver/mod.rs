@@ -296,7 +296,8 @@ impl Driver {
             }
             let transit = self.transit();
             self.connection.record(transit);
-            let may_read = !std::mem::take(&mut self.starved) && self.may_go_on(transit);
+            let starved = std::mem::take(&mut self.starved);
+            let may_read = !starved && self.may_go_on(transit);
             if may_read && self.is_ready()? {
                 // Gives other connections of this thread their turn.
                 tokio::task::yield_now().await;
@@ -307,7 +308,7 @@ impl Driver {
                 self.low_water.set(&self.stream, self.missing()?)?;
             }
             let receives = !self.input.is_empty() || self.arrival.is_some();
-            progress.expect(self.unsent.is_some(), receives.then_some(self.frames));
+            progress.expect(self.unsent.is_some(), receives.then_some(self.frames), may_read);
             tokio::select! {
                 // Unlike `readable`, it does not enter the task in a list for each request.
                 ready = poll_fn(|context| self.stream.poll_read_ready(context)), if may_read => {
@@ -324,7 +325,7 @@ impl Driver {
                 }
                 ready = self.stream.writable(), if self.unsent.is_some() => ready?,
                 () = self.connection.writable(), if self.unsent.is_none() => {}
-                () = receive::awaited(self.arrival.as_ref()), if !may_read && self.arrival.is_some() => {}
+                () = receive::awaited(self.arrival.as_ref()), if !may_read && !starved && self.arrival.is_some() => {}
                 Some(cost) = self.running.next(), if !self.running.is_empty() => self.release(cost),
                 // A connection that was reset is not worth waiting for. While the driver reads, the read itself reports
                 // the reset.
