@@ -417,8 +417,8 @@ struct Indexed<'a> {
     connection: &'a Connection,
 }
 
-impl<'a> name_index::Directory<LoggedChanges> for Indexed<'a> {
-    type Listing = Listing<'a>;
+impl name_index::Directory<LoggedChanges> for Indexed<'_> {
+    type Listing = Listing;
 
     fn watch(&self, queue: &mut LoggedChanges) -> Option<FileId> {
         Some(queue.watch(self.directory.id))
@@ -429,21 +429,25 @@ impl<'a> name_index::Directory<LoggedChanges> for Indexed<'a> {
         stamp(&self.directory.handle)
     }
 
-    fn open(&self) -> Result<Listing<'a>> {
+    /// The library leaves out the names of parts that are not connected. They must not count as missing.
+    fn lists_all(&self) -> Result<bool> {
+        Ok(self.connection.lacking_parts()?.is_empty())
+    }
+
+    fn open(&self) -> Result<Listing> {
         identity::assume_server()?;
         let handle = &self.directory.handle;
-        Ok(Listing { object: Arc::clone(handle), directory: handle.read_directory()?, connection: self.connection })
+        Ok(Listing { object: Arc::clone(handle), directory: handle.read_directory()? })
     }
 }
 
 /// A directory whose names are read.
-struct Listing<'a> {
+struct Listing {
     object: Arc<Object>,
     directory: sys::Directory,
-    connection: &'a Connection,
 }
 
-impl name_index::Listing for Listing<'_> {
+impl name_index::Listing for Listing {
     fn stamp(&self) -> Result<Stamp> {
         stamp(&self.object)
     }
@@ -454,8 +458,7 @@ impl name_index::Listing for Listing<'_> {
                 return Ok(false);
             }
         }
-        // The library leaves out the names of parts that are not connected. They must not count as missing.
-        Ok(self.connection.lacking_parts()?.is_empty())
+        Ok(true)
     }
 }
 

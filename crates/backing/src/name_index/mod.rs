@@ -76,6 +76,12 @@ pub trait Directory<Queue: ChangeQueue> {
     /// Returns the directory's times now.
     fn stamp(&self) -> Result<Stamp>;
 
+    /// Returns whether a listing has all names now. It has not while a part of the storage is not connected whose names
+    /// it leaves out. The thread may have the server's identity afterwards.
+    fn lists_all(&self) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Opens the directory with the server's own identity, because an index belongs to the server. The thread may have
     /// that identity afterwards.
     fn open(&self) -> Result<Self::Listing>;
@@ -311,18 +317,23 @@ impl<Queue: ChangeQueue> NameIndexes<Queue> {
         drop(discarded);
     }
 
-    /// Reads the directory; `None` if it has more names than an index may hold.
+    /// Reads the directory; `None` if it has more names than an index may hold, or a listing may lack names.
     fn build(&self, directory: &impl Directory<Queue>, is_watched: bool) -> Result<Option<Index>> {
+        if !directory.lists_all()? {
+            return Ok(None);
+        }
         self.reads.fetch_add(1, Ordering::Relaxed);
         let mut listing = directory.open()?;
         let before = listing.stamp()?;
         let settled = self.clock.is_old(before.changed.max(before.modified));
         let mut index = Index::new(Charge::nothing(&self.budget), (settled && !is_watched).then_some(before));
         let most = self.budget.of_directory();
-        let complete = listing.each_name(&mut |name| {
+        let fits = listing.each_name(&mut |name| {
             index.add(name);
             index.bytes() <= most
         })?;
+        // A part that is connected only at the begin or only at the end may have been left out.
+        let complete = fits && directory.lists_all()?;
         index.finish();
         Ok(complete.then_some(index))
     }

@@ -42,12 +42,15 @@ struct Memory {
     inode: u64,
     names: BTreeSet<String>,
     stamp: Stamp,
+    /// Whether a listing has all names, each time that this is asked. It has if this is empty.
+    all: Arc<Mutex<Vec<bool>>>,
 }
 
 impl Memory {
     fn new(inode: u64, names: impl IntoIterator<Item = String>) -> Memory {
         let time = Time { secs: 1, nanos: 1 };
-        Memory { inode, names: names.into_iter().collect(), stamp: Stamp { changed: time, modified: time } }
+        let stamp = Stamp { changed: time, modified: time };
+        Memory { inode, names: names.into_iter().collect(), stamp, all: Arc::default() }
     }
 
     fn file(&self) -> FileId {
@@ -64,6 +67,10 @@ impl Directory<Queue> for Memory {
 
     fn stamp(&self) -> Result<Stamp> {
         Ok(self.stamp)
+    }
+
+    fn lists_all(&self) -> Result<bool> {
+        Ok(self.all.lock().pop().unwrap_or(true))
     }
 
     fn open(&self) -> Result<Memory> {
@@ -171,6 +178,21 @@ fn a_thread_that_may_not_wait_reads_no_directory() {
     assert_eq!(find(Wait::Never), Err(Errno::AGAIN));
     assert_eq!(find(Wait::Allowed), Ok(true));
     assert_eq!(find(Wait::Never), Ok(true));
+}
+
+#[test]
+fn an_index_is_not_built_while_a_part_of_the_storage_connects_or_leaves() {
+    let (indexes, _) = reported(&large());
+    let directory = Memory::new(1, ["a".to_owned()]);
+    let known = || indexes.known(directory.file(), b"b").map(|(found, _)| found);
+    for (begin, end) in [(false, true), (true, false), (false, false)] {
+        directory.all.lock().extend([end, begin]);
+        assert_eq!(find(&indexes, &directory, "A").as_deref(), Some("a"), "without an index");
+        assert_eq!(known(), None, "{begin} {end}");
+        directory.all.lock().clear();
+    }
+    assert_eq!(find(&indexes, &directory, "B"), None);
+    assert_eq!(known(), Some(false));
 }
 
 #[test]
