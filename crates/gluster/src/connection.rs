@@ -33,6 +33,7 @@ use server::vfs::{
 
 use crate::attributes::Source;
 use crate::claims::Claims;
+use crate::exclusive::conflict;
 use crate::identity::{self, LibraryIdentity};
 use crate::open_files::OpenFiles;
 use crate::outages::Outages;
@@ -61,6 +62,7 @@ const NAME: usize = 1024;
 /// A connection to a volume.
 pub(crate) struct Connection {
     pub(crate) client: Arc<Client>,
+    settings: GlusterVolume,
     pub(crate) workers: Workers<LibraryIdentity>,
     pub(crate) coherence: Coherence,
     pub(crate) log: ChangeLog,
@@ -95,25 +97,48 @@ pub(crate) struct Connection {
     parts: Option<CString>,
 }
 
-/// The open connections, by what identifies them.
-static OPEN: Mutex<Option<HashMap<String, Weak<Connection>>>> = Mutex::new(None);
+/// The open connections, by their settings.
+type Open = HashMap<String, Weak<Connection>>;
+
+static OPEN: Mutex<Option<Open>> = Mutex::new(None);
 
 impl Connection {
     /// Returns the connection to a volume, which all shares with the same settings use. Two calls at the same time may
     /// make two connections, of which the first is used.
+    ///
+    /// # Errors
+    /// The text says what happened and what to do.
     pub(crate) fn open(volume: &GlusterVolume) -> std::result::Result<Arc<Connection>, String> {
+        Connection::open_unless(volume, conflict)
+    }
+
+    /// Like [`Connection::open`], for trials: also beside a connection that must be the only one.
+    pub(crate) fn open_beside(volume: &GlusterVolume) -> std::result::Result<Arc<Connection>, String> {
+        Connection::open_unless(volume, |_, _| None)
+    }
+
+    /// Returns the connection to a volume, unless it is open with settings that `conflict` with these.
+    fn open_unless(
+        volume: &GlusterVolume,
+        conflict: impl Fn(&GlusterVolume, &GlusterVolume) -> Option<String>,
+    ) -> std::result::Result<Arc<Connection>, String> {
         let key = format!("{volume:?}");
-        let known = || OPEN.lock().as_ref().and_then(|open| open.get(&key).and_then(Weak::upgrade));
-        if let Some(known) = known() {
+        let known = |open: &Open| open.get(&key).and_then(Weak::upgrade);
+        if let Some(known) = OPEN.lock().as_ref().and_then(known) {
             return Ok(known);
         }
         let made = Connection::new(volume)?;
-        if let Some(known) = known() {
-            return Ok(known);
-        }
         let mut open = OPEN.lock();
         let open = open.get_or_insert_default();
+        if let Some(known) = known(open) {
+            return Ok(known);
+        }
         open.retain(|_, connection| connection.strong_count() > 0);
+        // The identity of the volume is compared, because a server may have several names.
+        let mut others = open.values().filter_map(Weak::upgrade).filter(|other| other.device == made.device);
+        if let Some(error) = others.find_map(|other| conflict(volume, &other.settings)) {
+            return Err(error);
+        }
         open.insert(key, Arc::downgrade(&made));
         Ok(made)
     }
@@ -195,6 +220,7 @@ impl Connection {
             writes_behind: volfile.writes_behind,
             replicates: volfile.replicates,
             parts,
+            settings: volume.clone(),
             client,
         });
         if matches!(coherence, Coherence::Callback { .. }) {

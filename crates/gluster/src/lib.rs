@@ -25,6 +25,7 @@ mod claims;
 mod connection;
 mod content;
 mod examine;
+mod exclusive;
 mod extents;
 mod identity;
 mod listing;
@@ -55,7 +56,8 @@ pub use self::volfile::Volfile;
 /// library starts threads that keep its identity. Waits until the volume answers.
 ///
 /// # Errors
-/// The text says what happened: the library is missing, no server knows the volume, or the directory does not exist.
+/// The text says what happened: the library is missing, no server knows the volume, the directory does not exist, or
+/// the volume is open with other settings and one of its connections must be the only one.
 pub fn open(volume: &GlusterVolume, path: &str) -> Result<Arc<dyn Vfs>, String> {
     let connection = connection::Connection::open(volume)
         .map_err(|error| format!("the volume {} cannot be used: {error}", volume.volume))?;

@@ -42,6 +42,14 @@ fn volume(name: &str, coherence: Option<Coherence>) -> GlusterVolume {
     volume
 }
 
+/// Opens a directory of a volume. The tests use a volume with each coherence at the same time, each test in a directory
+/// of its own.
+fn open(volume: &GlusterVolume, path: &str) -> Result<Arc<dyn Vfs>, String> {
+    let connection = connection::Connection::open_beside(volume)?;
+    let opened = volume::Volume::open(connection, path).map_err(|error| error.to_string())?;
+    Ok(Arc::new(opened))
+}
+
 /// Keeps a connection to a volume until the end of the process. A brick of GlusterFS 10.3 may crash when it reports a
 /// change to a client that leaves at that moment.
 fn keep(volume: &GlusterVolume) {
