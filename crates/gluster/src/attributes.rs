@@ -249,6 +249,9 @@ impl Connection {
     /// may see its DOS attributes.
     pub(crate) fn metadata(&self, stat: &Stat, source: Source<'_>) -> Result<Metadata> {
         identity::assume_server()?;
+        if let Some(valid) = self.coherence.lifetime() {
+            self.stamps.age(valid);
+        }
         // First the stamp: it is renewed after attributes are entered that are being stored.
         let stamp = self.stamps.of(stat.id, stat.changed);
         let unstored = self.unstored.lock().get(&stat.id).copied();

@@ -2,10 +2,11 @@
 //!
 //! With `features.ctime`, the default, a change of an extended attribute does not change the change time that a volume
 //! reports. A file therefore gets a new stamp when this server changes its attributes, or when a brick reports a change
-//! by another client.
+//! by another client. Bricks report changes for a limited time after they were asked for the file, so all files get new
+//! stamps when that time has passed. The server then reads what it has cached again.
 
 use std::collections::HashMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use server::vfs::{FileId, Time};
@@ -17,11 +18,27 @@ const MOST: usize = 16_384;
 #[derive(Default)]
 pub(crate) struct Stamps(Mutex<State>);
 
-#[derive(Default)]
 struct State {
     own: HashMap<FileId, Time>,
     /// The earliest stamp of any file.
     floor: Time,
+    /// When all files last got new stamps.
+    renewed: Instant,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State { own: HashMap::new(), floor: Time::default(), renewed: Instant::now() }
+    }
+}
+
+impl State {
+    fn renew_all(&mut self) {
+        let latest = self.own.values().copied().max().unwrap_or_default();
+        self.floor = next(latest.max(self.floor)).max(now());
+        self.own.clear();
+        self.renewed = Instant::now();
+    }
 }
 
 impl Stamps {
@@ -37,9 +54,7 @@ impl Stamps {
         let now = now();
         let mut state = self.0.lock();
         if state.own.len() >= MOST {
-            let latest = state.own.values().copied().max().unwrap_or_default();
-            state.floor = next(latest.max(state.floor)).max(now);
-            state.own.clear();
+            state.renew_all();
         }
         let floor = state.floor;
         let own = state.own.entry(file).or_insert(floor);
@@ -48,10 +63,15 @@ impl Stamps {
 
     /// Gives all files new stamps.
     pub(crate) fn renew_all(&self) {
+        self.0.lock().renew_all();
+    }
+
+    /// Gives all files new stamps if they last got some `valid` ago.
+    pub(crate) fn age(&self, valid: Duration) {
         let mut state = self.0.lock();
-        let latest = state.own.values().copied().max().unwrap_or_default();
-        state.floor = next(latest.max(state.floor)).max(now());
-        state.own.clear();
+        if state.renewed.elapsed() >= valid {
+            state.renew_all();
+        }
     }
 }
 
@@ -94,6 +114,23 @@ mod tests {
         assert_eq!(stamps.of(file(1), future), future);
         stamps.renew_all();
         assert!(stamps.of(file(1), CHANGED) > before && stamps.of(file(2), CHANGED) > CHANGED);
+    }
+
+    #[test]
+    fn stamps_are_valid_for_a_time() {
+        const HOUR: Duration = Duration::from_secs(3_600);
+        let stamps = Stamps::default();
+        stamps.renew(file(1));
+        let before = [1, 2].map(|inode| stamps.of(file(inode), CHANGED));
+        let now = || [1, 2].map(|inode| stamps.of(file(inode), CHANGED));
+        stamps.age(HOUR);
+        assert_eq!(now(), before);
+        stamps.0.lock().renewed -= HOUR;
+        stamps.age(HOUR);
+        let after = now();
+        assert!(after[0] > before[0] && after[1] > before[1]);
+        stamps.age(HOUR);
+        assert_eq!(now(), after);
     }
 
     #[test]
