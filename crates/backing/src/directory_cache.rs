@@ -180,17 +180,21 @@ impl<H> State<H> {
     /// Returns a cached name. One of the older generation becomes recent, unless that is full.
     fn child(&mut self, parent: FileId, name: &[u8]) -> Option<&Child<H>> {
         if self.recent.get(parent, name).is_some() || self.recent.count >= GENERATION {
-            return self.recent.get(parent, name).or_else(|| self.older.get(parent, name));
+            return self.known(parent, name);
         }
         let (name, cached) = self.older.remove(parent, name)?;
         Some(self.recent.insert(parent, name, cached))
     }
 
+    /// Returns a cached name of either generation.
+    fn known(&self, parent: FileId, name: &[u8]) -> Option<&Child<H>> {
+        self.recent.get(parent, name).or_else(|| self.older.get(parent, name))
+    }
+
     /// Adds a name, unless it is known from a later moment. Returns the older generation if it ends.
     #[must_use]
     fn insert(&mut self, parent: FileId, name: &[u8], cached: Child<H>) -> Option<Generation<H>> {
-        let known = self.recent.get(parent, name).or_else(|| self.older.get(parent, name));
-        if known.is_some_and(|known| known.read > cached.read) {
+        if self.known(parent, name).is_some_and(|known| known.read > cached.read) {
             return None;
         }
         for generation in [&mut self.recent, &mut self.older] {
@@ -219,7 +223,11 @@ impl<H> DirectoryCache<H> {
     }
 
     fn is_valid(&self, read: Instant) -> bool {
-        self.coherence.lifetime().is_none_or(|lifetime| read.elapsed() < lifetime)
+        self.was_valid(read, Instant::now())
+    }
+
+    fn was_valid(&self, read: Instant, at: Instant) -> bool {
+        self.coherence.lifetime().is_none_or(|lifetime| at.duration_since(read) < lifetime)
     }
 
     /// Returns the present moment, for [`DirectoryCache::put`].
@@ -246,12 +254,16 @@ impl<H> DirectoryCache<H> {
         self.is_valid(found.read).then(|| found.value.clone())
     }
 
-    /// Caches that `name` in `parent` is this directory, if `parent` has not changed since.
+    /// Caches that `name` in `parent` is this directory, if `parent` has not changed since. If that was cached at
+    /// `since`, it keeps its age, because the storage may have found the directory by this cache.
     pub fn put(&self, since: Moment, parent: FileId, name: &[u8], directory: &Directory<H>) {
-        self.put_all(since, parent, [(name, directory)]);
+        let known = self.state.lock().known(parent, name).map(|known| (known.value.id, known.read));
+        if known.is_none_or(|(id, read)| id != directory.id || !self.was_valid(read, since.at)) {
+            self.put_all(since, parent, [(name, directory)]);
+        }
     }
 
-    /// Caches several names in `parent`, if it has not changed since.
+    /// Caches several names in `parent`, which were read from it, if it has not changed since.
     pub fn put_all<'a>(
         &self,
         since: Moment,
@@ -272,7 +284,8 @@ impl<H> DirectoryCache<H> {
         drop(state);
     }
 
-    /// Caches the protection of a directory, if it has not changed since.
+    /// Caches the protection of a directory, if it has not changed since. It keeps the age of one that was cached at
+    /// `since`, because the caller may only have added to that.
     pub fn put_protection(&self, since: Moment, directory: FileId, protection: Protection) {
         let mut state = self.state.lock();
         if state.moments.has_changed(directory, since) {
@@ -281,10 +294,9 @@ impl<H> DirectoryCache<H> {
         if state.protections.len() >= DIRECTORIES {
             state.protections.clear();
         }
-        let known = state.protections.get(&directory).filter(|known| self.is_valid(known.read));
+        let known = state.protections.get(&directory).filter(|known| self.was_valid(known.read, since.at));
         let (protection, read) = match known {
-            Some(known) if protection.acl.is_none() => (protection.merged(&known.value), known.read),
-            Some(known) => (protection.merged(&known.value), since.at),
+            Some(known) => (protection.merged(&known.value), known.read),
             None => (protection, since.at),
         };
         state.protections.insert(directory, Cached { value: protection, read });
@@ -408,6 +420,32 @@ mod tests {
             cache.put(since, TOP, b"a", &directory());
             assert_eq!(cache.child(TOP, b"a").is_some(), is_found, "it has the age of what was read last");
         }
+    }
+
+    #[test]
+    fn what_was_cached_keeps_its_age() {
+        const VALID: Duration = Duration::from_secs(3_600);
+        let cache = DirectoryCache::new(Coherence::Callback { valid: VALID });
+        let now = cache.now();
+        let [mut long_ago, mut lately] = [now; 2];
+        long_ago.at -= VALID;
+        lately.at -= VALID / 2;
+        cache.put(long_ago, TOP, b"a", &directory());
+        cache.put_protection(long_ago, BELOW, protection(0o700));
+        // Both were valid then, and are not any more.
+        cache.put(lately, TOP, b"a", &directory());
+        cache.put_protection(lately, BELOW, protection(0o700).with_acl(None).with_default_acl(false));
+        assert!(cache.child(TOP, b"a").is_none() && cache.protection(BELOW).is_none());
+        // The name may be that of another directory by now.
+        cache.put(lately, TOP, b"a", &Directory { id: TOP, ..directory() });
+        assert_eq!(cache.child(TOP, b"a").map(|found| found.id), Some(TOP));
+        cache.put(now, TOP, b"a", &directory());
+        cache.put_protection(now, BELOW, protection(0o700));
+        assert!(cache.child(TOP, b"a").is_some() && cache.protection(BELOW).is_some());
+        let below = directory();
+        cache.put(long_ago, TOP, b"b", &below);
+        cache.put_all(lately, TOP, [(b"b".as_slice(), &below)]);
+        assert!(cache.child(TOP, b"b").is_some(), "a listing has read it again");
     }
 
     #[test]
