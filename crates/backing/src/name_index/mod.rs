@@ -119,6 +119,8 @@ struct State<Queue: ChangeQueue> {
     queue: Option<Queue>,
     directories: HashMap<FileId, Arc<Entry<Queue::Watch>>>,
     by_watch: HashMap<Queue::Watch, FileId>,
+    /// Watches of directories that were discarded while the queue was drained.
+    unwatched: Vec<Queue::Watch>,
     /// Discarded directories. Freeing the names of a large one takes a while, which not every caller can afford.
     discarded: Vec<Arc<Entry<Queue::Watch>>>,
 }
@@ -149,9 +151,9 @@ impl Pending {
 impl<Queue: ChangeQueue> NameIndexes<Queue> {
     /// Creates the indexes of directories whose changes `queue` reports, and whose times come from `clock`.
     pub fn new(queue: Option<Queue>, clock: Clock, budget: Arc<Budget>) -> Arc<NameIndexes<Queue>> {
-        let (directories, by_watch, discarded) = Default::default();
+        let (directories, by_watch, unwatched, discarded) = Default::default();
         let indexes = Arc::new(NameIndexes {
-            state: Mutex::new(State { queue, directories, by_watch, discarded }),
+            state: Mutex::new(State { queue, directories, by_watch, unwatched, discarded }),
             budget: Arc::clone(&budget),
             clock,
             reads: AtomicU64::new(0),
@@ -275,6 +277,9 @@ impl<Queue: ChangeQueue> NameIndexes<Queue> {
     fn drain(&self, state: &mut State<Queue>) {
         let Some(mut queue) = state.queue.take() else { return };
         queue.drain(&mut |event| self.hand_over(state, event));
+        for watch in state.unwatched.drain(..) {
+            queue.unwatch(watch);
+        }
         state.queue = Some(queue);
     }
 
@@ -380,10 +385,13 @@ impl<Queue: ChangeQueue> State<Queue> {
 
     fn discard(&mut self, file: FileId) {
         let Some(entry) = self.directories.remove(&file) else { return };
-        if let (Some(queue), Some(watch)) = (&mut self.queue, entry.watch)
+        if let Some(watch) = entry.watch
             && self.by_watch.remove(&watch).is_some()
         {
-            queue.unwatch(watch);
+            match &mut self.queue {
+                Some(queue) => queue.unwatch(watch),
+                None => self.unwatched.push(watch),
+            }
         }
         self.discarded.push(entry);
     }

@@ -16,8 +16,8 @@ enum Change {
     Lost,
 }
 
-/// Reports changes; directories are watched by their inode numbers.
-struct Queue(Changes);
+/// Reports changes; directories are watched by their inode numbers. The list has the watches that were ended.
+struct Queue(Changes, Vec<u64>);
 
 impl ChangeQueue for Queue {
     type Watch = u64;
@@ -34,7 +34,9 @@ impl ChangeQueue for Queue {
         }
     }
 
-    fn unwatch(&mut self, _: u64) {}
+    fn unwatch(&mut self, watch: u64) {
+        self.1.push(watch);
+    }
 }
 
 #[derive(Clone)]
@@ -92,7 +94,7 @@ impl Listing for Memory {
 fn reported(budget: &Arc<Budget>) -> (Arc<NameIndexes<Queue>>, Changes) {
     let changes = Changes::default();
     let clock = Clock::ticking(Duration::from_secs(3600));
-    (NameIndexes::new(Some(Queue(Arc::clone(&changes))), clock, Arc::clone(budget)), changes)
+    (NameIndexes::new(Some(Queue(Arc::clone(&changes), Vec::new())), clock, Arc::clone(budget)), changes)
 }
 
 fn large() -> Arc<Budget> {
@@ -133,6 +135,29 @@ fn reported_changes_keep_an_index_current() {
         assert_eq!(find(&indexes, &directory, "A").as_deref(), Some("a"));
         assert_eq!(indexes.reads(), reads + 1);
     }
+}
+
+#[test]
+fn a_directory_that_is_discarded_is_not_watched_any_more() {
+    let (indexes, changes) = reported(&large());
+    let directories = [1, 2].map(|inode| Memory::new(inode, []));
+    let unwatched = || {
+        let mut state = indexes.state.lock();
+        assert_eq!(state.by_watch.len(), state.directories.len());
+        state.queue.as_mut().map(|queue| std::mem::take(&mut queue.1)).unwrap_or_default()
+    };
+    let too_many = || (0..=PENDING).map(|_| Change::Added(1, "a")).collect::<Vec<_>>();
+    for (reported, ended) in [(vec![Change::Lost], vec![1, 2]), (too_many(), vec![1]), (vec![Change::Ended(1)], vec![])]
+    {
+        for directory in &directories {
+            assert_eq!(find(&indexes, directory, "b"), None);
+        }
+        changes.lock().extend(reported);
+        assert_eq!(indexes.known(directories[0].file(), b"b"), None);
+        assert_eq!(unwatched(), ended);
+    }
+    assert!(indexes.discard_one());
+    assert_eq!(unwatched(), [2]);
 }
 
 #[test]
