@@ -198,10 +198,14 @@ impl Open {
         Ok(open)
     }
 
-    fn close_now(&self) -> Result<()> {
+    fn close_now(&self, answer: Option<Completion<()>>) {
         drop(self.listing.lock().take());
-        let Some((_, file)) = self.data.lock().take() else { return Ok(()) };
-        OpenFile::close(file)
+        let data = self.data.lock().take();
+        match (data, answer) {
+            (Some((_, file)), answer) => OpenFile::close(file, answer),
+            (None, Some(answer)) => answer.complete(Ok(())),
+            (None, None) => {}
+        }
     }
 
     /// Returns whether closing the handle can return an error: of a write that no brick has confirmed.
@@ -432,10 +436,18 @@ impl Node for Handle {
         if self.0.data.lock().is_none() && !is_listed {
             return settled;
         }
-        let closed = self.run(op, |open, _| open.close_now());
         if !self.0.close_matters() {
+            // It is done although nobody waits for it.
+            drop(self.run(op, |open, _| {
+                open.close_now(None);
+                Ok(())
+            }));
             return settled;
         }
+        let closed = self.submit(op, |open, _, answer| {
+            open.close_now(Some(answer));
+            Ok(())
+        });
         Answer::later(async move {
             let (settled, closed) = (settled.await, closed.await);
             settled.and(closed)

@@ -22,8 +22,7 @@ use crate::sys::{File, Object};
 /// Each asynchronous call keeps a reference until it is complete, because the library completes no calls of a file that
 /// was closed. It is given up before a client learns of the completion, so that the client's CLOSE closes the file.
 pub(crate) struct OpenFile {
-    /// `None` once it is closed.
-    file: Option<File>,
+    file: Closing<File>,
     object: Arc<Object>,
     id: FileId,
     connection: Arc<Connection>,
@@ -33,7 +32,7 @@ impl OpenFile {
     /// Has `file` closed by a worker of `connection`, and records it.
     pub(crate) fn new(connection: &Arc<Connection>, object: &Arc<Object>, id: FileId, file: File) -> Arc<OpenFile> {
         let (object, kept) = (Arc::clone(object), Arc::clone(connection));
-        let open = Arc::new(OpenFile { file: Some(file), object, id, connection: kept });
+        let open = Arc::new(OpenFile { file: Closing::new(file), object, id, connection: kept });
         connection.open_files.add(id, &open);
         open
     }
@@ -74,9 +73,15 @@ impl OpenFile {
         }));
     }
 
-    /// Closes the file on this thread, which is a worker's. If a call is not complete, a worker closes it later.
-    pub(crate) fn close(this: Arc<OpenFile>) -> Result<()> {
-        Arc::into_inner(this).and_then(|mut open| open.file.take()).map_or(Ok(()), File::close)
+    /// Closes the file on this thread, which is a worker's, and completes `answer`. If a call is not complete, a worker
+    /// does both later.
+    pub(crate) fn close(this: Arc<OpenFile>, answer: Option<Completion<()>>) {
+        if let Some(answer) = answer {
+            this.file.answer(answer);
+        }
+        if let Some(close) = Arc::into_inner(this).and_then(|mut open| open.file.end(File::close)) {
+            close();
+        }
     }
 }
 
@@ -84,15 +89,40 @@ impl Deref for OpenFile {
     type Target = File;
 
     fn deref(&self) -> &File {
-        self.file.as_ref().expect("it is taken only with the last reference")
+        self.file.0.as_ref().expect("it is taken only with the last reference")
     }
 }
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        if let Some(file) = self.file.take() {
-            self.connection.workers.submit(SERVER.uid, Lane::Slow, Box::new(move || drop(file)));
+        if let Some(close) = self.file.end(File::close) {
+            self.connection.workers.submit(SERVER.uid, Lane::Slow, Box::new(close));
         }
+    }
+}
+
+/// A file that is open until the last reference to it ends, and the call that waits for the result of closing it.
+struct Closing<F>(Option<F>, Mutex<Option<Completion<()>>>);
+
+impl<F> Closing<F> {
+    fn new(file: F) -> Closing<F> {
+        Closing(Some(file), Mutex::new(None))
+    }
+
+    /// Has `answer` completed with the result.
+    fn answer(&self, answer: Completion<()>) {
+        *self.1.lock() = Some(answer);
+    }
+
+    /// Returns the work that closes the file and completes the answer; `None` if it was returned before.
+    fn end(&mut self, close: fn(F) -> Result<()>) -> Option<impl FnOnce() + use<F>> {
+        let (file, answer) = (self.0.take()?, self.1.get_mut().take());
+        Some(move || {
+            let closed = close(file);
+            if let Some(answer) = answer {
+                answer.complete(closed);
+            }
+        })
     }
 }
 
@@ -124,5 +154,34 @@ impl OpenFiles {
     /// Returns an open handle of the file.
     pub(crate) fn get(&self, id: FileId) -> Option<Arc<OpenFile>> {
         self.0.lock().files.get(&id)?.upgrade()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use backing::workers::{NoThreadIdentity, Settings, Workers};
+    use server::answer::block_on;
+    use server::vfs::Errno;
+
+    use super::*;
+
+    #[test]
+    fn the_last_reference_tells_the_result_of_closing() {
+        let workers = Workers::new(NoThreadIdentity, Settings::limited("test", Duration::from_secs(3_600)));
+        let closes: fn(Errno) -> Result<()> = Err;
+        let (completion, answer) = workers.begin(1);
+        let first = Arc::new(Closing::new(Errno::NOSPC));
+        let last = Arc::clone(&first);
+        first.answer(completion);
+        assert!(Arc::into_inner(first).is_none(), "a call is not complete");
+        let mut last = Arc::into_inner(last).expect("no other reference is left");
+        let close = last.end(closes).expect("the file is open");
+        assert!(last.end(closes).is_none());
+        close();
+        assert_eq!(block_on(answer), Err(Errno::NOSPC));
+        // Without an answer to give, it is only closed.
+        Closing::new(Errno::NOSPC).end(closes).expect("the file is open")();
     }
 }
