@@ -246,7 +246,7 @@ impl Server {
         let volume = self.mounted.get(&*self.volumes, share, false, number).await?;
         drop(opening);
         if let Some(device) = volume.1.device() {
-            self.unlisted.add(device, share, &volume.1);
+            self.unlisted.add(device, share, &volume);
         }
         Ok(volume)
     }

@@ -1,13 +1,14 @@
 //! The file systems under directories that the configuration does not contain literally: homes, paths with variables,
 //! and shares that users define. They are known while clients use them, for checks of their health.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::volumes::Volume;
 use crate::policy::Share;
 use crate::vfs::Vfs;
 
@@ -41,7 +42,8 @@ struct State {
 
 struct Uses {
     share: String,
-    volumes: Vec<(Weak<dyn Vfs>, PathBuf)>,
+    /// By volume number.
+    volumes: BTreeMap<u64, (Weak<dyn Vfs>, PathBuf)>,
     /// The number of volumes after closed ones were last forgotten.
     swept: usize,
 }
@@ -49,19 +51,20 @@ struct Uses {
 impl Uses {
     /// Returns a volume that is open. Closed ones at the end are forgotten.
     fn open(&mut self) -> Option<(PathBuf, Arc<dyn Vfs>)> {
-        while let Some((volume, directory)) = self.volumes.last() {
+        while let Some(last) = self.volumes.last_entry() {
+            let (volume, directory) = last.get();
             if let Some(vfs) = volume.upgrade() {
                 return Some((directory.clone(), vfs));
             }
-            self.volumes.pop();
+            last.remove();
         }
         None
     }
 }
 
 impl Unlisted {
-    /// Adds the volume of a share, which is open, on the file system with this device number.
-    pub(super) fn add(&self, device: u64, share: &Share, vfs: &Arc<dyn Vfs>) {
+    /// Adds the volume of a share, which is open, on the file system with this device number, unless it is known.
+    pub(super) fn add(&self, device: u64, share: &Share, (number, vfs): &Volume) {
         let used = &mut self.0.lock().used;
         if used.len() >= FILE_SYSTEMS && !used.contains_key(&device) {
             used.retain(|_, uses| uses.open().is_some());
@@ -69,13 +72,16 @@ impl Unlisted {
                 return;
             }
         }
-        let new = || Uses { share: share.name.clone(), volumes: Vec::new(), swept: 0 };
+        let new = || Uses { share: share.name.clone(), volumes: BTreeMap::new(), swept: 0 };
         let uses = used.entry(device).or_insert_with(new);
+        if uses.volumes.contains_key(number) {
+            return;
+        }
         if uses.volumes.len() >= 2 * uses.swept + SPARE {
-            uses.volumes.retain(|(volume, _)| volume.strong_count() > 0);
+            uses.volumes.retain(|_, (volume, _)| volume.strong_count() > 0);
             uses.swept = uses.volumes.len();
         }
-        uses.volumes.push((Arc::downgrade(vfs), share.path.clone()));
+        uses.volumes.insert(*number, (Arc::downgrade(vfs), share.path.clone()));
     }
 
     /// Notes that the directory of a share is being opened, until the value is dropped.
@@ -126,16 +132,16 @@ mod tests {
     use super::*;
     use crate::testing::{ManualClock, volume};
 
-    fn open() -> Arc<dyn Vfs> {
-        volume::new(Arc::new(ManualClock::ticking()), volume::options())
+    fn open(number: u64) -> Volume {
+        (number, volume::new(Arc::new(ManualClock::ticking()), volume::options()))
     }
 
     #[test]
     fn a_file_system_is_known_while_a_volume_is_open() {
         let all = Unlisted::default();
         let home = |name: &str| Share::new(name, format!("/home/{name}"));
-        let volumes: Vec<_> = (0..1000).map(|number| (number % 2, home(&number.to_string()), open())).collect();
-        volumes.iter().for_each(|(device, share, vfs)| all.add(*device, share, vfs));
+        let volumes: Vec<_> = (0..1000).map(|number| (number % 2, home(&number.to_string()), open(number))).collect();
+        volumes.iter().for_each(|(device, share, volume)| all.add(*device, share, volume));
         let mut used = all.used();
         used.sort_by_key(|(device, _)| *device);
         assert_eq!(used.iter().map(|(device, it)| (*device, &*it.share)).collect::<Vec<_>>(), [(0, "0"), (1, "1")]);
@@ -151,19 +157,29 @@ mod tests {
     #[test]
     fn closed_volumes_and_further_file_systems_take_no_space() {
         let all = Unlisted::default();
-        let (share, kept) = (Share::new("s", "/s"), open());
+        let (share, kept) = (Share::new("s", "/s"), open(0));
         all.add(0, &share, &kept);
-        for _ in 0..10_000 {
-            all.add(0, &share, &open());
+        for number in 1..10_000 {
+            all.add(0, &share, &open(number));
         }
         let count = all.0.lock().used[&0].volumes.len();
         assert!(count <= 2 + SPARE, "{count}");
-        let more = open();
+        let more = open(10_000);
         (0..10 * FILE_SYSTEMS as u64).for_each(|device| all.add(device, &share, &more));
         assert_eq!(all.used().len(), FILE_SYSTEMS);
         drop(more);
         all.add(1 << 20, &share, &kept);
         assert_eq!(all.used().len(), 2, "those that are not used make room");
+    }
+
+    #[test]
+    fn a_volume_is_listed_once_whatever_number_of_tree_connects_use_it() {
+        let all = Unlisted::default();
+        let (share, kept) = (Share::new("s", "/s"), [open(1), open(2)]);
+        for _ in 0..1000 {
+            kept.iter().for_each(|volume| all.add(0, &share, volume));
+        }
+        assert_eq!(all.0.lock().used[&0].volumes.len(), 2);
     }
 
     #[test]
