@@ -5,13 +5,14 @@
 //! `stream` is an open stream, shared by all its handles. `node` implements [`Node`] for it, so that commands need no
 //! special cases. `mac` has the special streams of macOS, `beside` those in files of their own, `double_rights` their
 //! permissions, `doubles` finds such files in a directory, and `convert` converts them. `remembered` knows which files
-//! have nothing of that. [`Streams`] lists the open streams of all files.
+//! have nothing of that. `by_volume` keeps the stores. [`Streams`] lists the open streams of all files.
 //!
 //! Every open stream has its own [`FileId`], under which share modes, locks and oplocks are kept. It is that of the
 //! file with a number in `stream`, which is assigned when the stream is first opened. It is a number and not a hash of
 //! the name, because it must survive a rename of the stream and never collide.
 
 pub(crate) mod beside;
+mod by_volume;
 pub(crate) mod convert;
 mod double_moves;
 mod double_rights;
@@ -34,6 +35,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use self::beside::{Beside, Located};
+use self::by_volume::ByVolume;
 use self::layout::Stored;
 use self::mac::Role;
 pub(crate) use self::node::{StreamNode, of};
@@ -60,7 +62,7 @@ fn owner(file: FileId) -> Owner {
 pub(crate) struct Streams {
     environment: Arc<dyn Environment>,
     open: Arc<Open>,
-    stores: Mutex<HashMap<u64, Arc<Store>>>,
+    stores: Mutex<ByVolume<Arc<Store>>>,
     /// Files that listings have found without Finder info and resource fork.
     without: Remembered<Time>,
     /// Directories that listings have found without AppleDouble files.
@@ -142,22 +144,22 @@ impl Streams {
     /// Returns the store of the share's volume. A snapshot has its own.
     pub(crate) fn store(&self, disk: &Disk) -> Arc<Store> {
         match &disk.snapshot {
-            Some(root) => Arc::new(Store::new(Arc::clone(&disk.vfs), root.clone(), Arc::clone(&self.environment))),
-            None => self.store_of(disk.volume, &disk.vfs),
+            Some(root) => Arc::new(Store::new(&disk.vfs, root.clone(), Arc::clone(&self.environment))),
+            None => self.store_of((disk.volume, &disk.vfs)),
         }
     }
 
-    fn store_of(&self, volume: u64, vfs: &Arc<dyn Vfs>) -> Arc<Store> {
-        let make = || Arc::new(Store::new(Arc::clone(vfs), RelPath::root(), Arc::clone(&self.environment)));
-        Arc::clone(self.stores.lock().entry(volume).or_insert_with(make))
+    fn store_of(&self, volume: (u64, &Arc<dyn Vfs>)) -> Arc<Store> {
+        let make = || Arc::new(Store::new(volume.1, RelPath::root(), Arc::clone(&self.environment)));
+        Arc::clone(self.stores.lock().entry(volume, make))
     }
 
     /// Registers that some files are reachable through both volumes, so that their streams may be in the store of
     /// either.
     pub(crate) fn overlap(&self, first: (u64, &Arc<dyn Vfs>), second: (u64, &Arc<dyn Vfs>)) {
-        let (first, second) = (self.store_of(first.0, first.1), self.store_of(second.0, second.1));
-        first.is_beside(&second);
-        second.is_beside(&first);
+        let (one, other) = (self.store_of(first), self.store_of(second));
+        one.is_beside(second, &other);
+        other.is_beside(first, &one);
     }
 
     /// Removes all alternate streams of a file whose content is replaced ([MS-FSA] 2.1.5.1.2, SUPERSEDE and OVERWRITE).
@@ -187,12 +189,12 @@ impl Streams {
     pub(crate) async fn unlinked_in(
         &self,
         share: &Share,
-        (volume, vfs): (u64, &Arc<dyn Vfs>),
+        volume: (u64, &Arc<dyn Vfs>),
         node: &Arc<dyn Node>,
         removed: Removed,
     ) {
         if let Some(layout) = &share.streams {
-            self.name_removed(&self.store_of(volume, vfs), layout, node, removed).await;
+            self.name_removed(&self.store_of(volume), layout, node, removed).await;
         }
     }
 

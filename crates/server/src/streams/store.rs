@@ -22,6 +22,7 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::by_volume::ByVolume;
 use super::mark::Mark;
 use crate::environment::Environment;
 use crate::vfs::{Access, Errno, Metadata, Node, Op, Private, RelPath, Result, SERVER, SetMetadata, Vfs, read_into};
@@ -37,12 +38,13 @@ const BOTH: Access = Access { read: true, write: true };
 
 /// The streams of one share's files that do not fit in attributes.
 pub(crate) struct Store {
-    vfs: Arc<dyn Vfs>,
+    /// Open while a tree connect or an open uses it: a store does not keep the volume of a home open.
+    vfs: Weak<dyn Vfs>,
     environment: Arc<dyn Environment>,
     /// The share's root in `vfs`. For a snapshot it is a subdirectory.
     root: RelPath,
     /// The stores of overlapping shares.
-    beside: Mutex<Vec<Weak<Store>>>,
+    beside: Mutex<ByVolume<Weak<Store>>>,
     /// The server's own identity, because users have no access to the store.
     own: Op,
     state: AtomicU8,
@@ -81,10 +83,10 @@ pub(crate) struct Sidecar {
 }
 
 impl Store {
-    pub(crate) fn new(vfs: Arc<dyn Vfs>, root: RelPath, environment: Arc<dyn Environment>) -> Store {
+    pub(crate) fn new(vfs: &Arc<dyn Vfs>, root: RelPath, environment: Arc<dyn Environment>) -> Store {
         let own = SERVER.clone();
         Store {
-            vfs,
+            vfs: Arc::downgrade(vfs),
             environment,
             root,
             beside: Mutex::default(),
@@ -94,17 +96,14 @@ impl Store {
         }
     }
 
-    /// Registers that the share of `other` overlaps with that of this store.
-    pub(super) fn is_beside(&self, other: &Arc<Store>) {
-        let mut beside = self.beside.lock();
-        if !beside.iter().any(|known| known.as_ptr() == Arc::as_ptr(other)) {
-            beside.push(Arc::downgrade(other));
-        }
+    /// Registers that the share of `other`, the store of this volume, overlaps with that of this store.
+    pub(super) fn is_beside(&self, volume: (u64, &Arc<dyn Vfs>), other: &Arc<Store>) {
+        self.beside.lock().entry(volume, || Arc::downgrade(other));
     }
 
-    /// Returns the stores of overlapping shares.
+    /// Returns the stores of overlapping shares whose volumes are open.
     fn others(&self) -> Vec<Arc<Store>> {
-        self.beside.lock().iter().filter_map(Weak::upgrade).collect()
+        self.beside.lock().open().filter_map(Weak::upgrade).collect()
     }
 
     /// Returns the context for access to the store, and to attributes that name its files.
@@ -142,7 +141,9 @@ impl Store {
 
     /// Opens and checks the store's directory; not cached.
     async fn directory(&self, make: bool) -> Result<Option<Arc<dyn Private>>> {
-        let found = self.vfs.private(&self.root, DIRECTORY, make).await;
+        // The volume of an overlapping share may have been closed meanwhile.
+        let Some(vfs) = self.vfs.upgrade() else { return Ok(None) };
+        let found = vfs.private(&self.root, DIRECTORY, make).await;
         if matches!(found, Err(Errno::PERM)) && !self.warned.swap(true, Ordering::Relaxed) {
             tracing::error!(
                 "{DIRECTORY} in the share's root is not a directory with mode 0700 that belongs to the server's user, \

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::store::{DIRECTORY, Store};
 use super::stream::{Shared, Stream, Target};
-use super::{Open, list};
+use super::{Open, Streams, list};
 use crate::answer::block_on;
 use crate::environment::Environment;
 use crate::policy::stream_layout::Layout;
@@ -44,7 +44,7 @@ impl Fixture {
         let vfs: Arc<dyn Vfs> = Arc::new(Memory::with_options(environment.clone(), options));
         let op = Op::from(Identity { uid: 1000, gid: 1000, groups: Box::new([]) });
         let (file, metadata) = make(&vfs, &op, "f");
-        let store = Arc::new(Store::new(vfs.clone(), RelPath::root(), environment));
+        let store = Arc::new(Store::new(&vfs, RelPath::root(), environment));
         Fixture { vfs, store, open: Arc::default(), op, file, metadata }
     }
 
@@ -247,8 +247,8 @@ fn a_directory_of_another_user_is_not_a_store() {
 fn without_a_store_there_is_no_space_for_a_large_stream() {
     for errno in [Errno::PERM, Errno::ACCES, Errno::OPNOTSUPP] {
         let fixture = Fixture::new(16 << 20);
-        let faulty = Arc::new(Faulty::new(fixture.vfs.clone(), Arc::new(FailAt(vec![(0, errno)]))));
-        let store = Store::new(faulty, RelPath::root(), Arc::new(ManualClock::ticking()));
+        let faulty: Arc<dyn Vfs> = Arc::new(Faulty::new(fixture.vfs.clone(), Arc::new(FailAt(vec![(0, errno)]))));
+        let store = Store::new(&faulty, RelPath::root(), Arc::new(ManualClock::ticking()));
         let created = block_on(store.create(&fixture.metadata));
         assert_eq!((created.err(), fixture.stored()), (Some(Errno::NOSPC), 0));
     }
@@ -393,12 +393,26 @@ fn a_stream_is_found_in_the_store_of_a_share_that_overlaps() {
     fixture.set(OVERFLOW, &other.attribute(OVERFLOW).unwrap());
     let stream = fixture.opened();
     assert_eq!(fixture.write(&stream, 0, b"x"), Err(Errno::IO));
-    fixture.store.is_beside(&other.store);
+    fixture.store.is_beside((2, &other.vfs), &other.store);
     let stream = fixture.opened();
     assert_eq!(fixture.content(&fixture.file, &stream), large());
     assert!(block_on(fixture.store.is_used()));
     block_on(stream.remove(&fixture.file, &fixture.op)).unwrap();
     assert_eq!((fixture.stored(), other.stored()), (0, 0));
+}
+
+#[test]
+fn a_store_does_not_keep_its_volume_open() {
+    let streams = Streams::new(Arc::new(ManualClock::ticking()));
+    let (home, other) = (Fixture::new(1 << 20).vfs, Fixture::new(1 << 20).vfs);
+    streams.overlap((1, &home), (2, &other));
+    let store = streams.store_of((1, &home));
+    assert!(Arc::ptr_eq(&store, &streams.store_of((1, &home))), "a volume has one store");
+    let closed = Arc::downgrade(&home);
+    drop(home);
+    assert!(closed.upgrade().is_none(), "the volume is closed with its last user");
+    assert_eq!(block_on(store.create(&Fixture::new(1 << 20).metadata)).err(), Some(Errno::STALE));
+    assert!(!block_on(streams.store_of((2, &other)).is_used()), "the store of a closed volume is not searched");
 }
 
 /// Applies `change` to the stream `s` with the content `kept`, on a file system whose call number `at` fails. Returns
@@ -418,7 +432,7 @@ fn failing(
     else {
         return (false, b"kept".to_vec());
     };
-    let store = Arc::new(Store::new(faulty, RelPath::root(), environment));
+    let store = Arc::new(Store::new(&faulty, RelPath::root(), environment));
     let stream = stream(FileId { stream: 1, ..fixture.metadata.id }, "s", &store, &fixture.open);
     let done = block_on(stream.exists(&node, &fixture.op)).and_then(|_| change(&stream, &node, &fixture));
     // A later open, on a file system that does not fail.
