@@ -4,7 +4,7 @@
 //! A stream is stored in the attribute `user.DosStream.NAME:$DATA`, whose value is the content followed by a zero byte.
 //! Without `streams_xattr:store_stream_type` the attribute's name has no `:$DATA`. A stream that does not fit in an
 //! attribute has the attribute `user.FrevoStream.NAME` instead, whose value names the file with the content in the
-//! [store](super::store).
+//! [store](super::store). If there is no space for that attribute, the former's value is the name of the file.
 
 use proto::mac::{AFP_INFO, AFP_RESOURCE};
 
@@ -29,7 +29,8 @@ const LONGEST_NAME: usize = 255;
 pub(crate) struct Stored {
     /// The stream's name.
     pub(crate) name: String,
-    /// The attribute that stores it. Its name is kept as found, because attributes of other programs may lack `:$DATA`.
+    /// The attribute that stores it, or that names its file in the store if there is no space for the other. Its name is
+    /// kept as found, because attributes of other programs may lack `:$DATA`.
     pub(crate) inline: Option<String>,
     /// The attribute that names its file in the store. If neither is present, it is a resource fork that is in the file
     /// beside, if anywhere. If both are present, this one is valid.

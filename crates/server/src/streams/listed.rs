@@ -14,7 +14,7 @@ use super::beside::{self, Beside};
 use super::doubles::Doubles;
 use super::mac::{self, NETATALK};
 use super::remembered::is_settled;
-use super::{Streams, layout};
+use super::{Streams, layout, store};
 use crate::links;
 use crate::policy::stream_layout::Layout;
 use crate::tree::Disk;
@@ -111,7 +111,9 @@ impl Streams {
             listed.finder = content.and_then(|content| mac::shown(&content));
         }
         let Some(fork) = layout::find(streams, AFP_RESOURCE) else { return listed };
-        match (of(fork.overflow), of(fork.inline)) {
+        let names_file = |attribute: &&EntryXattr| store::is_name(&attribute.value);
+        let small = of(fork.inline);
+        match (of(fork.overflow).or(small.filter(names_file)), small) {
             (Some(large), _) => {
                 let store = self.store(disk);
                 if let Ok(sidecar) = store.open(&large.value, metadata).await

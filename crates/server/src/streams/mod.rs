@@ -207,10 +207,10 @@ impl Streams {
             return;
         }
         for stored in list(node, store.own(), layout).await.unwrap_or_default() {
-            if let Some(attribute) = stored.overflow
-                && let Ok(Some(value)) = node.get_xattr(store.own(), &attribute).await
-            {
-                store.remove(&value, &metadata).await;
+            for attribute in [stored.overflow, stored.inline].into_iter().flatten() {
+                if let Ok(Some(value)) = node.get_xattr(store.own(), &attribute).await {
+                    store.remove(&value, &metadata).await;
+                }
             }
         }
     }

@@ -6,6 +6,10 @@
 //! program. An attribute with the inode number of another file is the result of a copy. The content is then shared for
 //! reading and copied before the first write, and is never removed through the copy.
 //!
+//! Where that attribute does not fit beside the one with the content, the latter's value is replaced in one step by the
+//! name of the store's file, without the zero byte that ends a content. It stays so only after a crash, or if there is
+//! no space for the other attribute.
+//!
 //! If shares overlap, a file that is reached through one of them may have its stream in the store of the other. All
 //! these stores are searched, the share's own first.
 //!
@@ -294,6 +298,11 @@ pub(super) async fn copy_content(op: &Op, from: &Arc<dyn Node>, to: &Arc<dyn Nod
     to.flush(op).await
 }
 
+/// Whether an attribute's value is the name of a file of the store. A content ends with a zero byte, so it is not.
+pub(super) fn is_name(value: &[u8]) -> bool {
+    parse(value).is_some()
+}
+
 /// Returns the file name in an attribute's value, and the inode number of the file that the stream belongs to. `None`
 /// for any other value, which the server did not write.
 fn parse(value: &[u8]) -> Option<(&str, u64)> {
@@ -320,5 +329,6 @@ mod tests {
             assert_eq!(parse(wrong.as_bytes()), None, "{wrong}");
         }
         assert_eq!(parse(&[0xff; 40]), None);
+        assert!(is_name(format!("1f-{random}").as_bytes()) && !is_name(format!("1f-{random}\0").as_bytes()));
     }
 }

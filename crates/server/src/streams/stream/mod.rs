@@ -16,7 +16,7 @@ use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 use super::beside::Beside;
 use super::layout::{self, LARGEST_INLINE, Stored};
 use super::mac::{self, NETATALK, Role};
-use super::store::{Sidecar, Store};
+use super::store::{self, Sidecar, Store};
 use super::{Open, list};
 use crate::name::fold_key;
 use crate::policy::stream_layout::Layout;
@@ -274,7 +274,7 @@ impl Stream {
     }
 
     async fn settle(&self, place: &mut StreamLocation, file: &Arc<dyn Node>, stored: &Stored) -> Result<()> {
-        *place = match (&stored.overflow, &stored.inline) {
+        *place = match (self.naming(file, stored).await?, &stored.inline) {
             (_, Some(attribute)) if attribute == NETATALK => StreamLocation::Inline(attribute.clone()),
             (Some(attribute), inline) => {
                 let sidecar = match self.sidecar(file, attribute).await {
@@ -287,6 +287,7 @@ impl Stream {
                 };
                 // Both are present only after a crash. The store has the content written last.
                 if let Some(inline) = inline
+                    && inline != attribute
                     && let Err(errno) = file.set_xattr(self.store.own(), inline, None, SetXattr::Any).await
                 {
                     tracing::debug!(?errno, "cannot remove the attribute of a stream that is in the store");
@@ -549,10 +550,11 @@ impl Stream {
 }
 
 /// Returns the content stored in an attribute; empty if another program has removed the attribute, or if Netatalk's
-/// cannot be understood.
+/// cannot be understood. Fails with `Errno::IO` if the value only names a file of the store.
 async fn inline(file: &Arc<dyn Node>, op: &Op, attribute: &str) -> Result<Vec<u8>> {
     match file.get_xattr(op, attribute).await? {
         Some(value) if attribute == NETATALK => Ok(mac::content(&value).unwrap_or_default()),
+        Some(value) if store::is_name(&value) => Err(Errno::IO),
         value => Ok(layout::content(value.unwrap_or_default())),
     }
 }

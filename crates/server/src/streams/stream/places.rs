@@ -9,7 +9,7 @@ use crate::streams::beside::Beside;
 use crate::streams::layout::{self, Stored};
 use crate::streams::list;
 use crate::streams::mac::{self, NETATALK, Role, Written};
-use crate::streams::store::{Sidecar, copy_content};
+use crate::streams::store::{self, Sidecar, copy_content};
 use crate::vfs::{Errno, Extent, Node, Op, Payload, Result, SetXattr, read_into};
 
 impl Stream {
@@ -161,6 +161,18 @@ impl Stream {
         if self.role == Role::Info { mac::read_offset(offset).unwrap_or(offset) } else { offset }
     }
 
+    /// Returns the attribute that names the stream's file in the store. It is the one for the content if there was no
+    /// space for the other, or after a crash.
+    pub(super) async fn naming<'a>(&self, file: &Arc<dyn Node>, stored: &'a Stored) -> Result<Option<&'a String>> {
+        let inline = stored.inline.as_ref().filter(|inline| *inline != NETATALK);
+        let (None, Some(inline)) = (&stored.overflow, inline) else { return Ok(stored.overflow.as_ref()) };
+        if !self.store.is_used().await {
+            return Ok(None);
+        }
+        let value = file.get_xattr(self.store.own(), inline).await?;
+        Ok(value.is_some_and(|value| store::is_name(&value)).then_some(inline))
+    }
+
     /// Moves the content to the store. On failure, nothing is changed.
     pub(super) async fn overflow(
         &self,
@@ -175,18 +187,20 @@ impl Stream {
             StreamLocation::Inline(inline) => Some(inline.clone()),
             _ => None,
         };
-        let value = sidecar.name.clone().into_bytes();
+        let value = || Some(sidecar.name.clone().into_bytes());
         let moved = async {
             sidecar.node.write(self.store.own(), 0, content.to_vec().into(), false).await?;
             sidecar.node.flush(self.store.own()).await?;
-            match file.set_xattr(op, &attribute, Some(value.clone()), SetXattr::Any).await {
-                Ok(()) => {}
-                // The old attribute takes the space that the new one needs.
-                Err(errno) if layout::is_too_large(errno) && inline.is_some() => {
-                    self.exchange(file, op, inline.as_deref(), content, &attribute, value).await?;
+            match (file.set_xattr(op, &attribute, value(), SetXattr::Any).await, &inline) {
+                // The old attribute takes the space that the new one needs. Its content is replaced by the name in one
+                // step, so that at any time an attribute leads to the content.
+                (Err(errno), Some(inline)) if layout::is_too_large(errno) => {
+                    file.set_xattr(op, inline, value(), SetXattr::Any).await.map_err(full)?;
+                    if file.set_xattr(op, &attribute, value(), SetXattr::Any).await.is_err() {
+                        return Ok(inline.clone());
+                    }
                 }
-                Err(Errno::TOOBIG | Errno::RANGE) => return Err(Errno::NOSPC),
-                Err(errno) => return Err(errno),
+                (done, _) => done.map_err(full)?,
             }
             if let Some(inline) = &inline {
                 match file.set_xattr(op, inline, None, SetXattr::Any).await {
@@ -196,34 +210,45 @@ impl Stream {
                     }
                 }
             }
-            Ok(())
+            Ok(attribute)
         };
-        let moved = moved.await;
-        if let Err(errno) = moved {
-            self.store.discard(&sidecar.name).await;
-            return Err(errno);
+        match moved.await {
+            Ok(attribute) => {
+                *place = StreamLocation::Store(attribute, sidecar);
+                Ok(())
+            }
+            Err(errno) => {
+                // Storage on another machine may have carried out a call that failed.
+                let stays = match &inline {
+                    Some(inline) => super::inline(file, self.store.own(), inline).await.is_ok_and(|now| now == content),
+                    None => true,
+                };
+                if stays {
+                    self.store.discard(&sidecar.name).await;
+                }
+                Err(errno)
+            }
         }
-        *place = StreamLocation::Store(attribute, sidecar);
-        Ok(())
     }
 
-    /// Removes one attribute to free space for another. Restores it if the space does not suffice.
-    async fn exchange(
+    /// Moves a content to the attribute `new`, which does not fit beside the present one. It is in the store meanwhile,
+    /// and stays there if it does not fit in the new attribute either.
+    async fn rename_through_store(
         &self,
+        place: &mut StreamLocation,
         file: &Arc<dyn Node>,
         op: &Op,
-        old: Option<&str>,
+        new: String,
         content: &[u8],
-        new: &str,
-        value: Vec<u8>,
-    ) -> Result<()> {
-        let old = old.ok_or(Errno::NOSPC)?;
-        file.set_xattr(op, old, None, SetXattr::Any).await?;
-        if file.set_xattr(op, new, Some(value), SetXattr::Any).await.is_ok() {
-            return Ok(());
+    ) -> Result<StreamLocation> {
+        self.overflow(place, file, op, content).await?;
+        let moved = renamed(place, file, op, new.clone()).await?;
+        let StreamLocation::Store(_, sidecar) = &moved else { return Err(Errno::STALE) };
+        if file.set_xattr(op, &new, Some(layout::value(content)), SetXattr::Any).await.is_err() {
+            return Ok(moved);
         }
-        file.set_xattr(op, old, Some(layout::value(content)), SetXattr::Any).await?;
-        Err(Errno::NOSPC)
+        self.store.discard(&sidecar.name).await;
+        Ok(StreamLocation::Inline(new))
     }
 
     /// Moves a stream that was truncated to zero bytes from the store to an attribute, where Samba can see it, too.
@@ -236,7 +261,9 @@ impl Stream {
             // The stream in the store is empty as well.
             return Ok(());
         }
-        file.set_xattr(op, attribute, None, SetXattr::Any).await?;
+        if *attribute != home {
+            file.set_xattr(op, attribute, None, SetXattr::Any).await?;
+        }
         self.store.discard(&sidecar.name).await;
         *place = StreamLocation::Inline(home);
         Ok(())
@@ -315,10 +342,10 @@ impl Stream {
     /// Whether another stream of the file names the same file of the store, as after a crash during a rename.
     async fn is_named(&self, file: &Arc<dyn Node>, name: &str) -> Result<bool> {
         for stored in list(file, self.store.own(), &self.layout).await? {
-            if let Stored { overflow: Some(attribute), .. } = stored
-                && file.get_xattr(self.store.own(), &attribute).await?.is_some_and(|value| value == name.as_bytes())
-            {
-                return Ok(true);
+            for attribute in [stored.overflow, stored.inline].into_iter().flatten() {
+                if file.get_xattr(self.store.own(), &attribute).await?.is_some_and(|value| value == name.as_bytes()) {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
@@ -334,33 +361,23 @@ impl Stream {
             Target::Named(name) => name,
             Target::Unnamed(node) => return self.become_own(&mut place, file, op, node).await,
         };
-        let renamed = match &*place {
+        *place = match &*place {
             StreamLocation::Inline(old) => {
                 let new = self.layout.inline(&name)?;
                 let content = inline(file, op, old).await?;
                 match file.set_xattr(op, &new, Some(layout::value(&content)), SetXattr::Any).await {
-                    Ok(()) => file.set_xattr(op, old, None, SetXattr::Any).await?,
+                    Ok(()) => {
+                        file.set_xattr(op, old, None, SetXattr::Any).await?;
+                        StreamLocation::Inline(new)
+                    }
                     Err(errno) if layout::is_too_large(errno) => {
-                        self.exchange(file, op, Some(old), &content, &new, layout::value(&content)).await?;
+                        self.rename_through_store(&mut place, file, op, new, &content).await?
                     }
                     Err(errno) => return Err(errno),
                 }
-                StreamLocation::Inline(new)
             }
-            StreamLocation::Store(old, sidecar) => {
-                let new = Layout::overflow(&name)?;
-                file.set_xattr(op, &new, Some(sidecar.name.clone().into_bytes()), SetXattr::Any).await?;
-                file.set_xattr(op, old, None, SetXattr::Any).await?;
-                let Sidecar { name, node, owned } = sidecar;
-                StreamLocation::Store(new, Sidecar { name: name.clone(), node: Arc::clone(node), owned: *owned })
-            }
-            StreamLocation::Beside
-            | StreamLocation::Nowhere
-            | StreamLocation::Own(_)
-            | StreamLocation::Lost(_)
-            | StreamLocation::Removed => return Err(Errno::STALE),
+            at => renamed(at, file, op, Layout::overflow(&name)?).await?,
         };
-        *place = renamed;
         *self.shared.name.lock() = Some(name.into());
         Ok(())
     }
@@ -394,4 +411,17 @@ impl Stream {
         *self.shared.name.lock() = None;
         Ok(())
     }
+}
+
+/// Names a stream's file of the store in the attribute `new` instead. Returns the new location.
+async fn renamed(place: &StreamLocation, file: &Arc<dyn Node>, op: &Op, new: String) -> Result<StreamLocation> {
+    let StreamLocation::Store(old, Sidecar { name, node, owned }) = place else { return Err(Errno::STALE) };
+    file.set_xattr(op, &new, Some(name.clone().into_bytes()), SetXattr::Any).await.map_err(full)?;
+    file.set_xattr(op, old, None, SetXattr::Any).await?;
+    Ok(StreamLocation::Store(new, Sidecar { name: name.clone(), node: Arc::clone(node), owned: *owned }))
+}
+
+/// Returns the error of an attribute that names a file of the store.
+fn full(errno: Errno) -> Errno {
+    if layout::is_too_large(errno) { Errno::NOSPC } else { errno }
 }

@@ -225,7 +225,14 @@ impl Handle {
         match value {
             Some(value) if value.len() > XATTR_VALUE => return Err(Errno::TOOBIG),
             Some(_) if how == SetXattr::New && inode.xattrs.contains_key(name) => return Err(Errno::EXIST),
-            Some(value) => drop(inode.xattrs.insert(name.to_owned(), value)),
+            Some(value) => {
+                let others = inode.xattrs.iter().filter(|(other, _)| *other != name);
+                let used: usize = others.map(|(other, value)| other.len() + value.len()).sum();
+                if used + name.len() + value.len() > self.shared.options.attribute_space {
+                    return Err(Errno::NOSPC);
+                }
+                inode.xattrs.insert(name.to_owned(), value);
+            }
             None => drop(inode.xattrs.remove(name).ok_or(Errno::NODATA)?),
         }
         inode.stamp(now);

@@ -59,6 +59,9 @@ pub struct Options {
     pub lists: bool,
     /// Users and groups can have quotas. Beyond one, `Errno::DQUOT`.
     pub quotas: bool,
+    /// Maximum size of the names and values of all extended attributes of a file together, in bytes. Beyond it,
+    /// `Errno::NOSPC`.
+    pub attribute_space: usize,
     /// The extended attributes whose absence it reports with the metadata of a file.
     pub attributes: WantedXattrs,
 }
@@ -67,8 +70,9 @@ impl Default for Options {
     fn default() -> Self {
         let features = Features { clones: true, compresses: true, punches: true, shows_reserved: true };
         let (capacity, inodes, device) = (1 << 40, 1 << 24, 0x6d65_6d00);
-        let (lists, quotas, attributes) = (false, false, WantedXattrs::default());
-        Options { capacity, inodes, mode: 0o755, uid: 0, gid: 0, device, features, lists, quotas, attributes }
+        let (lists, quotas, attribute_space, attributes) = (false, false, usize::MAX, WantedXattrs::default());
+        let (mode, uid, gid) = (0o755, 0, 0);
+        Options { capacity, inodes, mode, uid, gid, device, features, lists, quotas, attribute_space, attributes }
     }
 }
 
