@@ -1,5 +1,6 @@
 //! Answers that a call gives or its time limit, whichever comes first.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -16,6 +17,8 @@ use crate::deadlines::{Call, Deadline, Deadlines};
 pub(crate) struct Tally {
     /// Asynchronous calls whose limit has passed and that have not ended.
     hanging: AtomicUsize,
+    /// The number of these of each user who has any.
+    hanging_of: Mutex<HashMap<u32, usize>>,
     /// Calls whose limit passed before they ended.
     timed_out: AtomicU64,
 }
@@ -28,6 +31,25 @@ impl Tally {
     /// Returns the number of asynchronous calls that hang.
     pub(crate) fn hanging(&self) -> usize {
         self.hanging.load(Relaxed)
+    }
+
+    /// Returns the number of asynchronous calls of a user that hang.
+    pub(crate) fn hanging_of(&self, user: u32) -> usize {
+        if self.hanging() == 0 { 0 } else { self.hanging_of.lock().get(&user).copied().unwrap_or_default() }
+    }
+
+    fn hangs(&self, user: u32) {
+        *self.hanging_of.lock().entry(user).or_default() += 1;
+        self.hanging.fetch_add(1, Relaxed);
+    }
+
+    fn hangs_no_more(&self, user: u32) {
+        self.hanging.fetch_sub(1, Relaxed);
+        let mut of = self.hanging_of.lock();
+        match of.get_mut(&user) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(of.remove(&user)),
+        }
     }
 
     pub(crate) fn timed_out(&self) -> u64 {
@@ -77,14 +99,15 @@ pub struct Completion<T> {
 struct Asynchronous<T> {
     slot: Arc<Slot<T>>,
     tally: Arc<Tally>,
+    user: u32,
     hangs: AtomicBool,
 }
 
 impl<T: Send + 'static> Completion<T> {
-    /// Begins a call that may take `limit`.
-    pub(crate) fn begin(limit: Option<Duration>, tally: &Arc<Tally>) -> (Completion<T>, Answer<Result<T>>) {
+    /// Begins a call of `user` that may take `limit`.
+    pub(crate) fn begin(user: u32, limit: Option<Duration>, tally: &Arc<Tally>) -> (Completion<T>, Answer<Result<T>>) {
         let (slot, answer) = Slot::new();
-        let call = Arc::new(Asynchronous { slot, tally: Arc::clone(tally), hangs: AtomicBool::new(false) });
+        let call = Arc::new(Asynchronous { slot, tally: Arc::clone(tally), user, hangs: AtomicBool::new(false) });
         let deadline = limit.map(|limit| Deadlines::of_process().watch(limit, call.clone()));
         (Completion { call, _deadline: deadline }, answer)
     }
@@ -101,7 +124,7 @@ impl<T: Send + 'static> Call for Asynchronous<T> {
         if let Some(waiting) = taken {
             self.tally.count_timeout();
             self.hangs.store(true, Relaxed);
-            self.tally.hanging.fetch_add(1, Relaxed);
+            self.tally.hangs(self.user);
             drop(waiting.send(Err(Errno::TIMEDOUT)));
         }
         None
@@ -111,7 +134,7 @@ impl<T: Send + 'static> Call for Asynchronous<T> {
 impl<T> Drop for Asynchronous<T> {
     fn drop(&mut self) {
         if *self.hangs.get_mut() {
-            self.tally.hanging.fetch_sub(1, Relaxed);
+            self.tally.hangs_no_more(self.user);
         }
     }
 }
@@ -138,10 +161,10 @@ mod tests {
     fn a_call_is_completed_once() {
         let tally = Arc::default();
         for limit in [None, Some(Duration::from_secs(3_600))] {
-            let (completion, answer) = Completion::begin(limit, &tally);
+            let (completion, answer) = Completion::begin(1, limit, &tally);
             completion.complete(Ok(7));
             assert_eq!(block_on(answer), Ok(7));
-            let (completion, answer) = Completion::<()>::begin(limit, &tally);
+            let (completion, answer) = Completion::<()>::begin(1, limit, &tally);
             drop(completion);
             assert_eq!(block_on(answer), Err(Errno::IO));
         }
@@ -151,7 +174,7 @@ mod tests {
     #[test]
     fn a_late_result_is_dropped_where_it_is_reported() {
         let (tally, (sender, dropped)) = (Arc::default(), channel());
-        let (completion, answer) = Completion::begin(Some(Duration::from_millis(1)), &tally);
+        let (completion, answer) = Completion::begin(1, Some(Duration::from_millis(1)), &tally);
         assert_eq!(block_on(answer).err(), Some(Errno::TIMEDOUT));
         assert_eq!((tally.hanging(), tally.timed_out()), (1, 1));
         completion.complete(Ok(Dropped(sender)));

@@ -134,7 +134,10 @@ impl<I: ThreadIdentity> Executor<I> {
     }
 
     /// Like [`Workers::begin`].
-    pub fn begin<T: Send + 'static>(&self, caller: impl Into<Caller>) -> (Completion<T>, Answer<Result<T>>) {
+    ///
+    /// # Errors
+    /// Those of [`Workers::begin`].
+    pub fn begin<T: Send + 'static>(&self, caller: impl Into<Caller>) -> Result<(Completion<T>, Answer<Result<T>>)> {
         self.workers.begin(caller)
     }
 

@@ -400,7 +400,10 @@ impl Handle {
         submit: impl FnOnce(&Arc<Open>, &Op, Completion<T>) -> Result<()> + Send + 'static,
     ) -> Answer<Result<T>> {
         let (open, user) = (Arc::clone(&self.0), op.clone());
-        let (completion, answer) = self.0.connection().workers.begin(op);
+        let (completion, answer) = match self.0.connection().workers.begin(op) {
+            Ok(begun) => begun,
+            Err(error) => return Answer::now(Err(error)),
+        };
         let submitted = self.0.connection().run(op, move |_| submit(&open, &user, completion));
         Answer::later(async move {
             submitted.await?;

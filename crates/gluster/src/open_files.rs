@@ -171,7 +171,7 @@ mod tests {
     fn the_last_reference_tells_the_result_of_closing() {
         let workers = Workers::new(NoThreadIdentity, Settings::limited("test", Duration::from_secs(3_600)));
         let closes: fn(Errno) -> Result<()> = Err;
-        let (completion, answer) = workers.begin(1);
+        let (completion, answer) = workers.begin(1).expect("no call hangs");
         let first = Arc::new(Closing::new(Errno::NOSPC));
         let last = Arc::clone(&first);
         first.answer(completion);

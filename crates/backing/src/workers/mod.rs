@@ -193,8 +193,16 @@ impl<I: ThreadIdentity> Workers<I> {
 
     /// Begins an asynchronous call, which occupies no worker. It ends when the first part is completed, or with
     /// `Errno::TIMEDOUT` after the limit.
-    pub fn begin<T: Send + 'static>(&self, caller: impl Into<Caller>) -> (Completion<T>, Answer<Result<T>>) {
-        Completion::begin(self.limit(caller.into()), &self.tally)
+    ///
+    /// # Errors
+    /// `Errno::TIMEDOUT` while as many asynchronous calls of the user hang as other calls may, because each keeps its
+    /// memory and its open file.
+    pub fn begin<T: Send + 'static>(&self, caller: impl Into<Caller>) -> Result<(Completion<T>, Answer<Result<T>>)> {
+        let caller = caller.into();
+        if self.tally.hanging_of(caller.uid) >= self.data.sizes().in_all_of_one_user {
+            return Err(Errno::TIMEDOUT);
+        }
+        Ok(Completion::begin(caller.uid, self.limit(caller), &self.tally))
     }
 
     /// Does `work` on a worker for the user `uid` without a result. It is done whatever time passes until then; the

@@ -63,7 +63,7 @@ impl Pool {
         Arc::new(Pool { settings, queue: Mutex::default(), tally })
     }
 
-    fn sizes(&self) -> Sizes {
+    pub(super) fn sizes(&self) -> Sizes {
         let threads = self.settings.threads.unwrap_or_else(|| THREADS_OF_POOL.load(Ordering::Relaxed));
         Sizes::of(threads, self.settings.threads_in_all.map(|both_lanes| both_lanes / 2))
     }

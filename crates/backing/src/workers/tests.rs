@@ -324,6 +324,27 @@ fn the_maximum_of_threads_includes_hanging_ones() {
     assert!(workers.threads(Lane::Data) <= 4);
 }
 
+#[test]
+fn a_user_whose_asynchronous_calls_hang_begins_no_more_of_them() {
+    let settings = Settings { threads: Some(2), threads_in_all: Some(16), ..Settings::default() };
+    let workers = Workers::new(NoThreadIdentity, settings);
+    let soon = op(1).within(Some(Duration::from_millis(1)));
+    let mut hanging: Vec<_> = (0..4)
+        .map(|_| {
+            let (completion, answer) = workers.begin::<()>(&soon).expect("fewer calls hang");
+            assert_eq!(block_on(answer), Err(Errno::TIMEDOUT));
+            completion
+        })
+        .collect();
+    assert_eq!(workers.begin::<()>(1).err(), Some(Errno::TIMEDOUT));
+    assert!(workers.begin::<()>(2).is_ok(), "other users are not affected");
+    hanging.pop().expect("one of them").complete(Ok(()));
+    // The thread of the limits may still have the call.
+    wait_until(|| workers.begin::<()>(1).is_ok());
+    drop(hanging);
+    wait_until(|| workers.numbers().hanging == 0);
+}
+
 /// Sends the name of the thread that drops it.
 struct Late(Sender<Option<String>>);
 
