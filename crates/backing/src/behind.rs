@@ -7,7 +7,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use server::answer::Answer;
 use server::vfs::{Errno, Result};
-use tokio::sync::oneshot;
+
+use crate::completion::Completion;
 
 /// The work for one handle.
 #[derive(Default)]
@@ -19,7 +20,7 @@ struct State {
     /// The first error that was not returned yet.
     error: Option<Errno>,
     /// Calls that wait until nothing is running.
-    waiting: Vec<oneshot::Sender<()>>,
+    waiting: Vec<Completion<()>>,
 }
 
 impl State {
@@ -47,19 +48,25 @@ impl Behind {
         self.0.lock().take_error()
     }
 
-    /// Waits until no work is running, and returns its error.
-    pub fn settled(self: &Arc<Self>) -> Answer<Result<()>> {
+    /// Waits until no work is running, and returns its error. `begin` begins the call that waits, whose time limit
+    /// ends the wait ([`Workers::begin`](crate::workers::Workers::begin)).
+    pub fn settled(
+        self: &Arc<Self>,
+        begin: impl FnOnce() -> Result<(Completion<()>, Answer<Result<()>>)>,
+    ) -> Answer<Result<()>> {
         let mut state = self.0.lock();
         if state.running == 0 {
             return Answer::now(state.take_error());
         }
-        let (ended, receiver) = oneshot::channel();
-        state.waiting.push(ended);
+        let (waiting, ended) = match begin() {
+            Ok(begun) => begun,
+            Err(error) => return Answer::now(Err(error)),
+        };
+        state.waiting.push(waiting);
         drop(state);
         let behind = Arc::clone(self);
         Answer::later(async move {
-            // The sender is dropped only after it has sent.
-            let _ = receiver.await;
+            ended.await?;
             behind.check()
         })
     }
@@ -72,8 +79,7 @@ impl Behind {
         }
         if state.running == 0 {
             for waiting in state.waiting.drain(..) {
-                // The call may have been given up.
-                let _ = waiting.send(());
+                waiting.complete(Ok(()));
             }
         }
     }
@@ -98,36 +104,57 @@ impl Drop for Running {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use server::answer::block_on;
 
     use super::*;
 
+    /// Begins a call that may take `limit`.
+    fn begin(limit: Option<Duration>) -> Result<(Completion<()>, Answer<Result<()>>)> {
+        Ok(Completion::begin(1, limit, &Arc::default()))
+    }
+
+    fn settled(behind: &Arc<Behind>) -> Result<()> {
+        block_on(behind.settled(|| begin(None)))
+    }
+
     #[test]
     fn an_error_is_returned_once() {
         let behind = Arc::new(Behind::default());
-        assert_eq!(block_on(behind.settled()), Ok(()));
+        assert_eq!(settled(&behind), Ok(()));
         behind.begin().end(Ok(()));
         assert_eq!(behind.check(), Ok(()));
         behind.begin().end(Err(Errno::NOSPC));
         behind.begin().end(Err(Errno::IO));
         assert_eq!((behind.check(), behind.check()), (Err(Errno::NOSPC), Ok(())));
         drop(behind.begin());
-        assert_eq!(block_on(behind.settled()), Err(Errno::IO), "work that panics has failed");
-        assert_eq!(block_on(behind.settled()), Ok(()));
+        assert_eq!(settled(&behind), Err(Errno::IO), "work that panics has failed");
+        assert_eq!(settled(&behind), Ok(()));
     }
 
     #[test]
     fn a_call_waits_for_all_work() {
         let behind = Arc::new(Behind::default());
         let running = [behind.begin(), behind.begin()];
-        let settled = behind.settled();
+        let answer = behind.settled(|| begin(None));
         let work = std::thread::spawn(move || {
             let [first, second] = running;
             first.end(Err(Errno::NOSPC));
             second.end(Ok(()));
         });
-        assert_eq!(block_on(settled), Err(Errno::NOSPC));
+        assert_eq!(block_on(answer), Err(Errno::NOSPC));
         work.join().expect("the thread does not panic");
-        assert_eq!(block_on(behind.settled()), Ok(()));
+        assert_eq!(settled(&behind), Ok(()));
+    }
+
+    #[test]
+    fn a_call_waits_no_longer_than_its_limit() {
+        let behind = Arc::new(Behind::default());
+        let running = behind.begin();
+        assert_eq!(block_on(behind.settled(|| begin(Some(Duration::from_millis(1))))), Err(Errno::TIMEDOUT));
+        assert_eq!(block_on(behind.settled(|| Err(Errno::AGAIN))), Err(Errno::AGAIN));
+        running.end(Err(Errno::NOSPC));
+        assert_eq!(settled(&behind), Err(Errno::NOSPC), "the error is not lost");
     }
 }

@@ -100,8 +100,9 @@ impl Open {
     }
 
     /// Waits for what is done beside the client's requests, and returns its error.
-    fn settled(&self) -> Answer<Result<()>> {
-        self.behind.as_ref().map_or(Answer::now(Ok(())), Behind::settled)
+    fn settled(&self, op: &Op) -> Answer<Result<()>> {
+        let Some(behind) = &self.behind else { return Answer::now(Ok(())) };
+        behind.settled(|| self.connection().workers.begin(op))
     }
 
     /// Opens the file for data, if the user may.
@@ -433,7 +434,7 @@ impl Node for Handle {
 
     fn close(&self, op: &Op) -> Answer<Result<()>> {
         self.0.ahead.end();
-        let settled = self.0.settled();
+        let settled = self.0.settled(op);
         // A worker that reads a page has the lock.
         let is_listed = self.0.listing.try_lock().is_none_or(|listing| listing.is_some());
         if self.0.data.lock().is_none() && !is_listed {
@@ -524,9 +525,9 @@ impl Node for Handle {
     }
 
     fn flush(&self, op: &Op) -> Answer<Result<()>> {
-        let (open, op) = (Arc::clone(&self.0), op.clone());
-        self.0.settled().then(move |settled| {
-            let flushed = Handle(open).submit(&op, |open, op, answer| open.flush_now(op, answer));
+        let (open, user) = (Arc::clone(&self.0), op.clone());
+        self.0.settled(op).then(move |settled| {
+            let flushed = Handle(open).submit(&user, |open, op, answer| open.flush_now(op, answer));
             flushed.map(move |flushed| settled.and(flushed))
         })
     }
