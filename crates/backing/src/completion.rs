@@ -17,7 +17,7 @@ use crate::deadlines::{Call, Deadline, Deadlines};
 pub(crate) struct Tally {
     /// Asynchronous calls whose limit has passed and that have not ended.
     hanging: AtomicUsize,
-    /// The number of these of each user who has any.
+    /// The number of these for each user that has any.
     hanging_of: Mutex<HashMap<u32, usize>>,
     /// Calls whose limit passed before they ended.
     timed_out: AtomicU64,
