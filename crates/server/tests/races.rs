@@ -8,6 +8,7 @@ use proto::dtyp::acl::{Ace, AceFlags};
 use proto::dtyp::security_descriptor::Control;
 use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
 use proto::fscc::{FileInformationClass, FileRenameInformation};
+use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::create_context::{LeaseFlags, LeaseV1};
 use proto::smb2::header::Command;
@@ -422,6 +423,41 @@ fn a_file_that_is_created_while_its_directory_is_renamed() {
     second.close(file);
     first.close(before);
     assert!(!exists(&mut first, r"after\file"), "the file is deleted by its current name");
+    assert_eq!((server.open_count(), server.open_files()), (0, 0));
+}
+
+/// Delays the deletion of a file, and the response of a rename, after which the names of open files are updated.
+struct Hesitating;
+
+impl Script for Hesitating {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        let before = (operation == Operation::Unlink).then(|| faulty::yields(10));
+        let after = (operation == Operation::Rename).then(|| faulty::yields(40));
+        Fault { before, after, error: None }
+    }
+}
+
+/// A directory cannot be renamed while a file in it is being deleted, so the deletion finds the file.
+#[test]
+fn a_file_that_is_being_deleted_when_its_directory_is_to_be_renamed() {
+    let server = TestServer::builder().wrap_volume(|volume| Faulty::new(volume, Arc::new(Hesitating))).start();
+    let (mut first, mut second) = (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "alice"));
+    let directory = |create: &mut CreateRequest<'_>| create.create_options = CreateOptions::DIRECTORY_FILE;
+    let before = open(&mut first, "before", directory).expect("it can be created");
+    let delete = |create: &mut CreateRequest<'_>| create.create_options = CreateOptions::DELETE_ON_CLOSE;
+    let file = open(&mut second, r"before\file", delete).expect("it can be created");
+    let close = CloseRequest { flags: CloseFlags::NONE, file_id: file };
+    let close = second.compose(Command::CLOSE, |out| close.encode(out));
+    let closing = second.send(&close);
+    let rename = set(&mut first, before, FileInformationClass::RENAME, &rename_to("after", false));
+    let renaming = first.send(&rename);
+    assert_eq!(status(&finish(&mut second, closing)), Status::SUCCESS);
+    assert_eq!(status(&finish(&mut first, renaming)), Status::ACCESS_DENIED);
+    assert!(!exists(&mut second, r"before\file") && !exists(&mut second, r"after\file"));
+    let rename = set(&mut first, before, FileInformationClass::RENAME, &rename_to("after", false));
+    let renamed = first.send(&rename);
+    assert_eq!(status(&finish(&mut first, renamed)), Status::SUCCESS);
+    first.close(before);
     assert_eq!((server.open_count(), server.open_files()), (0, 0));
 }
 

@@ -481,16 +481,16 @@ impl Table {
         !matches!(self.admits(directory, ShareMode { access, share: ShareAccess(3) }), Err(Refusal::SharingViolation))
     }
 
-    /// Whether any file below the directory `path` of `volume` is open; with `not_posix`, in another way than with
-    /// POSIX semantics.
+    /// Whether any file below the directory `path` of `volume` is open, or closed and being deleted; with `not_posix`,
+    /// opens with POSIX semantics do not count.
     pub fn is_open_beneath(&self, volume: u64, path: &RelPath, not_posix: bool) -> bool {
         self.shards.iter().any(|shard| {
             let shard = shard.lock();
-            shard
-                .values()
-                .flat_map(|state| &state.opens)
-                .filter(|entry| !(not_posix && entry.posix))
-                .any(|entry| entry.name.volume == volume && entry.name.path.lock().is_beneath(path))
+            let mut names = shard.values().flat_map(|state| {
+                let opens = state.opens.iter().filter(|entry| !(not_posix && entry.posix)).map(|entry| &entry.name);
+                opens.chain(state.doom.iter().map(|doom| &doom.name))
+            });
+            names.any(|name| name.volume == volume && name.path.lock().is_beneath(path))
         })
     }
 
