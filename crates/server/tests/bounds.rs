@@ -2,13 +2,14 @@
 
 use proto::bytes::utf16_bytes;
 use proto::dtyp::AccessMask;
-use proto::smb2::FileId;
-use proto::smb2::create::{CreateDisposition, CreateRequest, ImpersonationLevel, ShareAccess};
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess};
+use proto::smb2::create_context::{AllocationSize, LeaseFlags, LeaseV2};
 use proto::smb2::echo::EchoRequest;
 use proto::smb2::header::{Command, Header};
-use proto::smb2::negotiate::SecurityMode;
+use proto::smb2::negotiate::{Capabilities, Dialect, SecurityMode};
 use proto::smb2::read::ReadRequest;
 use proto::smb2::write::WriteRequest;
+use proto::smb2::{FileId, LeaseState, OplockLevel};
 use proto::status::Status;
 use server::accounting::Resource;
 use server::policy::{Limits, Policy};
@@ -257,6 +258,50 @@ fn one_user_leaves_connections_for_others() {
     assert_eq!(log_on("bob"), Status::SUCCESS);
     connections.into_iter().for_each(TestClient::disconnect);
     assert_eq!((server.accounting.held(Resource::Connections), server.accounting.memory()), (0, 0));
+}
+
+#[test]
+fn a_file_whose_allocation_does_not_fit_is_removed() {
+    let server = TestServer::builder().share(|share| share.sync.strict_allocate = true).start();
+    let mut client = TestClient::logged_on(&server, "alice");
+    let name = utf16_bytes("large");
+    let context = AllocationSize { allocation_size: 1 << 40 }.to_context();
+    let large = CreateRequest { create_contexts: vec![context], ..create(&name) };
+    assert_eq!(status(&client.request(Command::CREATE, |out| large.encode(out))), Status::DISK_FULL);
+    let again = CreateRequest { create_disposition: CreateDisposition::OPEN, ..create(&name) };
+    let opened = client.request(Command::CREATE, |out| again.encode(out));
+    assert_eq!(status(&opened), Status::OBJECT_NAME_NOT_FOUND);
+}
+
+/// A file that is made before its CREATE is refused is a new entry of its directory, whose lease is broken.
+#[test]
+fn a_file_that_stays_after_a_refused_create_breaks_directory_leases() {
+    let server = server(Limits { opens_per_session: 2, ..Limits::default() });
+    let mut holder = TestClient::new(&server);
+    (holder.dialect, holder.capabilities) = (Dialect::SMB_3_1_1, Capabilities::DIRECTORY_LEASING);
+    let (mut holder, mut client) = (holder.ready("alice"), TestClient::logged_on(&server, "alice"));
+    let names = ["dir", r"dir\last", r"dir\refused"].map(utf16_bytes);
+    let lease = LeaseV2 {
+        lease_key: [1; 16],
+        lease_state: LeaseState(3),
+        flags: LeaseFlags::NONE,
+        parent_lease_key: [0; 16],
+        epoch: 0,
+    };
+    let directory = CreateRequest { create_options: CreateOptions::DIRECTORY_FILE, ..create(&names[0]) };
+    let leased = CreateRequest {
+        requested_oplock_level: OplockLevel::LEASE,
+        desired_access: AccessMask::FILE_READ_DATA.0,
+        create_contexts: vec![lease.to_context()],
+        ..directory.clone()
+    };
+    assert_eq!(status(&client.request(Command::CREATE, |out| directory.encode(out))), Status::SUCCESS);
+    assert_eq!(status(&client.request(Command::CREATE, |out| create(&names[1]).encode(out))), Status::SUCCESS);
+    assert_eq!(status(&holder.request(Command::CREATE, |out| leased.encode(out))), Status::SUCCESS);
+    assert!(holder.proceed().is_empty());
+    let refused = client.request(Command::CREATE, |out| create(&names[2]).encode(out));
+    assert_eq!(status(&refused), Status::INSUFFICIENT_RESOURCES);
+    assert_eq!(holder.proceed().len(), 1, "the lease is broken");
 }
 
 #[test]

@@ -219,12 +219,19 @@ impl Doomed {
     }
 }
 
-/// Deletes the files whose last opens were those of failed CREATE requests.
+/// Deletes the files whose last opens were those of failed CREATE requests, and reports those that they made.
 pub(crate) async fn delete_abandoned(server: &Server) {
     for Abandoned { tree, name, file, what } in server.opens.abandoned.take() {
         let Some(disk) = tree.disk() else { continue };
-        let doomed = Doomed::of(server, file, Doom { name, op: disk.op.clone(), is_ignored: false });
+        let doomed = Doomed::of(server, file, Doom { name: name.clone(), op: disk.op.clone(), is_ignored: false });
         let deleted = match &what {
+            What::Made(kind) => {
+                let path = name.path.lock().clone();
+                server.changed(disk, &path, Change::added(*kind));
+                // The client that sent the CREATE does not know the new name either.
+                directory_lease::entry_changes(server, disk, &path, None).await;
+                continue;
+            }
             What::File(node, kind) => {
                 let deleted = unlink(server, disk, &doomed, node, file, *kind).await;
                 deleted.map(|()| report_deletion(server, disk, &doomed.path, None, *kind))

@@ -1,4 +1,4 @@
-//! Files to delete because the last open was that of a CREATE that failed.
+//! Files that a failed CREATE leaves: to be deleted because its open was the last one, or new.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crate::streams::Stream;
 use crate::tree::Tree;
 use crate::vfs::{FileId, Kind, Node};
 
-/// A file with delete pending whose last open was that of a failed CREATE.
+/// A file with delete pending whose last open was that of a failed CREATE, or one that such a CREATE made.
 pub(crate) struct Abandoned {
     pub(crate) tree: Arc<Tree>,
     pub(crate) name: Arc<OpenName>,
@@ -48,4 +48,6 @@ pub(crate) enum What {
     File(Arc<dyn Node>, Kind),
     /// A stream, and the file's node.
     Stream(Arc<Stream>, Arc<dyn Node>),
+    /// A file that the CREATE made and that stays. Only its new name is to be reported.
+    Made(Kind),
 }

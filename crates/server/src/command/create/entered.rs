@@ -10,7 +10,14 @@ use crate::request::Request;
 use crate::state::abandoned::{Abandoned, What};
 use crate::state::connection::Connection;
 use crate::tree::Tree;
-use crate::vfs::FileId;
+use crate::vfs::{FileId, Kind};
+
+/// Has the new name of a file reported although its CREATE fails, because the file stays.
+pub(super) fn stays(request: &Request<'_>, file: FileId, kind: Kind, name: &Arc<OpenName>) {
+    let Ok(tree) = request.tree() else { return };
+    let (tree, name) = (tree.clone(), name.clone());
+    request.connection.server.opens.abandoned.add(Abandoned { tree, name, file, what: What::Made(kind) });
+}
 
 /// Removes the open from the table if the CREATE fails, or is dropped because its connection has ended.
 pub(super) struct Entered {
@@ -20,6 +27,8 @@ pub(super) struct Entered {
     /// The file, and its stream if an alternate one is opened.
     files: SmallVec<[(FileId, What); 2]>,
     open: u64,
+    /// The CREATE made the file, whose name is not reported yet.
+    made: bool,
     stays: bool,
 }
 
@@ -33,7 +42,21 @@ impl Entered {
         open: u64,
     ) -> Result<Self> {
         let (connection, tree) = (request.connection.clone(), request.tree()?.clone());
-        Ok(Entered { connection, tree, name: name.clone(), files: smallvec![(file, what)], open, stays: false })
+        Ok(Entered {
+            connection,
+            tree,
+            name: name.clone(),
+            files: smallvec![(file, what)],
+            open,
+            made: false,
+            stays: false,
+        })
+    }
+
+    /// Records whether the CREATE made the file, whose name is then reported if the CREATE fails.
+    pub(super) fn made(mut self, made: bool) -> Self {
+        self.made = made;
+        self
     }
 
     /// Returns the open's id in the table.
@@ -44,6 +67,7 @@ impl Entered {
     /// Merges two entries, for the open of a stream and that of its file.
     pub(super) fn join(mut self, mut other: Entered) -> Self {
         self.files.append(&mut other.files);
+        self.made |= other.made;
         self
     }
 
@@ -57,11 +81,15 @@ impl Drop for Entered {
     fn drop(&mut self) {
         let opens = &self.connection.server.opens;
         for (file, what) in self.files.drain(..).filter(|_| !self.stays) {
-            // Another client set delete pending meanwhile and closed the file. Opens are refused until it is deleted.
-            if opens.files.close(file, self.open, false) == Closed::Delete {
-                let (tree, name) = (self.tree.clone(), self.name.clone());
-                opens.abandoned.add(Abandoned { tree, name, file, what });
-            }
+            let what = match (opens.files.close(file, self.open, false), what) {
+                // Another client set delete pending meanwhile and closed the file. Opens are refused until it is
+                // deleted.
+                (Closed::Delete, what) => what,
+                (_, What::File(_, kind)) if self.made => What::Made(kind),
+                _ => continue,
+            };
+            let (tree, name) = (self.tree.clone(), self.name.clone());
+            opens.abandoned.add(Abandoned { tree, name, file, what });
         }
     }
 }

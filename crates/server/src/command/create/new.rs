@@ -9,11 +9,13 @@ use proto::status::Status;
 
 use super::Opened;
 use super::contexts::Contexts;
-use super::entered::Entered;
+use super::entered::{self, Entered};
 use super::parameters::Parameters;
 use super::plan::{self, DaclSource, NewFilePlan, ParentDirectory};
 use crate::acl::protection::Protection;
+use crate::command::directory_lease;
 use crate::error::{Error, Result};
+use crate::files::notify::Change;
 use crate::files::oplock::Opening;
 use crate::files::{OpenName, Refusal, Removals, ShareMode};
 use crate::links;
@@ -68,10 +70,11 @@ pub(super) async fn make(
     let creation =
         Creation { request, disk, contexts, plan: &plan, parent: protection.as_deref(), open_name: &open_name };
     let Some((node, metadata)) = creation.carry_out(&found).await? else { return Ok(None) };
-    let open_id = enter(request, parameters, plan.granted, metadata.id, &open_name, removals)?;
+    let open_id = enter(request, parameters, plan.granted, metadata.id, &open_name, removals)
+        .inspect_err(|_| entered::stays(request, metadata.id, metadata.kind, &open_name))?;
     drop(pending);
     let what = What::File(node.clone(), metadata.kind);
-    let entered = Entered::new(request, metadata.id, what, &open_name, open_id)?;
+    let entered = Entered::new(request, metadata.id, what, &open_name, open_id)?.made(true);
     let mode = ShareMode { access: plan.granted, share: parameters.share_access };
     netatalk::enter(disk, &node, metadata.kind, mode, parameters.posix.is_some()).await?;
     Ok(Some(Opened {
@@ -125,29 +128,43 @@ struct Creation<'a> {
 
 impl Creation<'_> {
     /// Creates and protects the file; returns `None` if the name was created concurrently. `found` is what the look-up
-    /// knows of its directory.
+    /// knows of its directory. If a step fails, the file is removed.
     async fn carry_out(&self, found: &Parent) -> Result<Option<(Arc<dyn Node>, Metadata)>> {
-        let Some(created) = self.create(found).await? else { return Ok(None) };
-        let Created { node, mut metadata, protected } = created;
-        if !links::admits(self.disk, &node).await {
+        let Some(Created { node, metadata, protected }) = self.create(found).await? else { return Ok(None) };
+        match self.complete(&node, metadata, protected).await {
+            Ok(metadata) => Ok(Some((node, metadata))),
+            Err(error) => {
+                self.remove(&metadata).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Protects the new file, which must not be accessible without, and sets everything else.
+    async fn complete(&self, node: &Arc<dyn Node>, mut metadata: Metadata, protected: bool) -> Result<Metadata> {
+        if !links::admits(self.disk, node).await {
             // An intermediate directory became a link to a vetoed one meanwhile.
-            let path = self.path();
-            self.disk.vfs.unlink(&self.disk.op, &path, metadata.id, metadata.kind).await?;
             return Err(Errno::LOOP.into());
         }
         if !protected {
-            match self.protect(&node, &metadata).await {
-                Ok(changed) => metadata = changed.unwrap_or(metadata),
-                Err(error) => {
-                    // The file must not be accessible without its protection.
-                    let path = self.path();
-                    self.disk.vfs.unlink(&self.disk.op, &path, metadata.id, metadata.kind).await?;
-                    return Err(error);
-                }
-            }
+            metadata = self.protect(node, &metadata).await?.unwrap_or(metadata);
         }
-        self.finish(&node, &mut metadata).await?;
-        Ok(Some((node, metadata)))
+        self.finish(node, &mut metadata).await?;
+        Ok(metadata)
+    }
+
+    /// Removes the file.
+    async fn remove(&self, metadata: &Metadata) -> Result<()> {
+        let Creation { request, disk, .. } = self;
+        let (server, path) = (&request.connection.server, self.path());
+        let removed = disk.vfs.unlink(&disk.op, &path, metadata.id, metadata.kind).await;
+        if removed.is_err() {
+            server.changed(disk, &path, Change::added(metadata.kind));
+        }
+        // A client may have listed the directory meanwhile.
+        directory_lease::entry_changes(server, disk, &path, None).await;
+        removed?;
+        Ok(())
     }
 
     /// Returns the path of the file, which the rename of a directory may have changed.

@@ -13,13 +13,13 @@ use proto::smb2::create::{CreateAction, CreateDisposition, CreateOptions, ShareA
 use proto::status::Status;
 
 use super::contexts::Contexts;
-use super::entered::Entered;
+use super::entered::{self, Entered};
 use super::existing::{self, ExistingFile};
 use super::parameters::Parameters;
 use super::{ATTEMPTS, Opened, look_up, new, no_parent};
 use crate::attributes;
 use crate::command::convert::convert;
-use crate::command::oplock_break;
+use crate::command::{directory_lease, oplock_break};
 use crate::error::{Error, Result};
 use crate::files::notify::Change;
 use crate::files::oplock::Opening;
@@ -99,7 +99,7 @@ pub(super) async fn open(
             Ok(None) => {}
             Err(error) => {
                 if base.made {
-                    unmake(server, disk, base).await;
+                    unmake(request, disk, base).await;
                 }
                 return Err(error);
             }
@@ -313,16 +313,22 @@ async fn open_content(
 
 /// Removes the file that was created for a stream, if opening the stream failed and no other client has opened the
 /// file.
-async fn unmake(server: &Server, disk: &Disk, base: Base) {
+async fn unmake(request: &Request<'_>, disk: &Disk, base: Base) {
+    let server = &request.connection.server;
     let ExistingFile { node, metadata, path, .. } = base.found;
-    drop(base.entered);
+    drop(base.entered.made(false));
     if server.opens.files.is_open(metadata.id) {
-        return;
+        return entered::stays(request, metadata.id, metadata.kind, &base.name);
     }
     match disk.vfs.unlink(&disk.op, &path, metadata.id, metadata.kind).await {
-        Ok(removed) => server.opens.streams.unlinked(disk, &node, removed).await,
+        Ok(removed) => {
+            server.opens.streams.unlinked(disk, &node, removed).await;
+            // A client may have listed the directory meanwhile.
+            directory_lease::entry_changes(server, disk, &path, None).await;
+        }
         Err(errno) => {
-            tracing::debug!(%path, ?errno, "cannot remove a file created for a stream that could not be created")
+            tracing::debug!(%path, ?errno, "cannot remove a file created for a stream that could not be created");
+            entered::stays(request, metadata.id, metadata.kind, &base.name);
         }
     }
     server.opens.files.deleted(metadata.id);
