@@ -28,12 +28,7 @@ impl RecentPaths {
 
     /// Records that `name` in `directory` is of the kind.
     pub fn note(&self, directory: &RelPath, name: &[u8]) {
-        if self.is_off {
-            return;
-        }
-        let slots = self.slots.get_or_init(|| (0..PATHS).map(|_| AtomicU64::new(0)).collect());
-        let mark = self.mark(directory, name);
-        slots[mark as usize % PATHS].store(mark, Ordering::Relaxed);
+        self.record(0, directory, name);
     }
 
     /// Records that `path` is of the kind.
@@ -43,18 +38,39 @@ impl RecentPaths {
         }
     }
 
+    /// Records that `path` is of the kind in this era, a number that changes when paths may change their kind.
+    pub fn note_path_in(&self, era: u64, path: &RelPath) {
+        if let (Some(directory), Some(name)) = (path.parent(), path.name()) {
+            self.record(era, &directory, name);
+        }
+    }
+
     /// Returns whether the path was of the kind.
     pub fn contains(&self, path: &RelPath) -> bool {
+        self.contains_in(0, path)
+    }
+
+    /// Returns whether the path was of the kind in this era.
+    pub fn contains_in(&self, era: u64, path: &RelPath) -> bool {
         let (Some(slots), Some(directory), Some(name)) = (self.slots.get(), path.parent(), path.name()) else {
             return false;
         };
-        let mark = self.mark(&directory, name);
+        let mark = self.mark(era, &directory, name);
         slots[mark as usize % PATHS].load(Ordering::Relaxed) == mark
     }
 
-    /// Returns the hash of a path, which is never the 0 of an empty slot.
-    fn mark(&self, directory: &RelPath, name: &[u8]) -> u64 {
-        self.hasher.hash_one((directory.as_bytes(), name)) | 1 << 63
+    fn record(&self, era: u64, directory: &RelPath, name: &[u8]) {
+        if self.is_off {
+            return;
+        }
+        let slots = self.slots.get_or_init(|| (0..PATHS).map(|_| AtomicU64::new(0)).collect());
+        let mark = self.mark(era, directory, name);
+        slots[mark as usize % PATHS].store(mark, Ordering::Relaxed);
+    }
+
+    /// Returns the hash of a path in an era, which is never the 0 of an empty slot.
+    fn mark(&self, era: u64, directory: &RelPath, name: &[u8]) -> u64 {
+        self.hasher.hash_one((era, directory.as_bytes(), name)) | 1 << 63
     }
 }
 
@@ -74,5 +90,7 @@ mod tests {
             assert!(!recent.contains(&path(other)), "{other}");
         }
         assert!(!recent.contains(&RelPath::root()));
+        recent.note_path_in(7, &path("d/e"));
+        assert_eq!([0, 6, 7, 8].map(|era| recent.contains_in(era, &path("d/e"))), [false, false, true, false]);
     }
 }

@@ -10,8 +10,8 @@
 //!   names, `metadata` and `proc_fd` for its attributes, and `leases` for leases of the kernel. `private` is a
 //!   directory that only the server uses.
 //! - `space` reports free space within quotas, and `quota` gets and sets them.
-//! - `filesystem` has the threads of each mount, and `clock` probes the clock that stamps its files. [`backing`] has
-//!   what is the same for other kinds of storage.
+//! - `filesystem` has the threads of each mount, `mounts` notices new ones, and `clock` probes the clock that stamps
+//!   files. [`backing`] has what is the same for other kinds of storage.
 //! - `watch` reports changes by other programs, and `durable` makes names durable.
 //!
 //! The process must have set its umask to 0, or requested modes are not applied exactly. `/proc` must stay mounted.
@@ -33,6 +33,7 @@ pub mod identity;
 mod leases;
 mod lookup;
 mod metadata;
+mod mounts;
 mod names;
 mod node;
 mod pipes;
@@ -68,6 +69,7 @@ use server::vfs::{
 
 use crate::filesystem::FileSystem;
 use crate::lookup::Question;
+use crate::mounts::Ways;
 use crate::names::Names;
 pub use crate::pipes::close_unused_pipes;
 use crate::root::Root;
@@ -121,8 +123,7 @@ struct Share {
     /// regular file may therefore be opened in one step; anything else is checked first. A path whose kind has changed
     /// since is opened by mistake once, without waiting and for reading only, and the handle is then discarded.
     seen: RecentPaths,
-    /// Paths of directories that were found below the root.
-    ways: RecentPaths,
+    ways: Ways,
     locks: AttributeLocks,
     capabilities: Capabilities,
     unsynced: &'static durable::Unsynced,
@@ -172,9 +173,10 @@ impl Share {
         if directory.is_root() || self.ways.contains(directory) {
             return true;
         }
+        let era = mounts::era();
         let at_home = identity::assume(who).is_ok() && self.root.is_at_home(directory);
         if at_home {
-            self.ways.note_path(directory);
+            self.ways.note(era, directory);
         }
         at_home
     }
@@ -206,7 +208,7 @@ impl Share {
             names,
             misses: Predictor::default(),
             seen: seen(),
-            ways: seen(),
+            ways: Ways::new(seen()),
             locks: AttributeLocks::default(),
             capabilities: Capabilities {
                 acls: AclKind::Posix,
@@ -251,7 +253,7 @@ impl Vfs for LocalFs {
     }
 
     fn lookup(&self, op: &Op, path: &RelPath, options: LookupOptions) -> Answer<Result<Lookup>> {
-        Share::lookup(&self.0, Question { op: op.clone(), path: path.clone(), options })
+        Share::lookup(&self.0, Question { op: op.clone(), path: path.clone(), options, era: mounts::era() })
     }
 
     fn create(&self, op: &Op, path: &RelPath, new: NewFile) -> Answer<Result<Created>> {

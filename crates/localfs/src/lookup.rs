@@ -15,6 +15,7 @@ use server::vfs::{Access, Case, DirectoryVersion, Errno, Kind, Lookup, LookupOpt
 
 use crate::filesystem::FileSystem;
 use crate::metadata::{Source, kind};
+use crate::mounts::Era;
 use crate::names::Directory;
 use crate::node::{Descriptor, Open};
 use crate::root::{glance, id, stat, stat_name};
@@ -29,6 +30,8 @@ pub(crate) struct Question {
     pub(crate) op: Op,
     pub(crate) path: RelPath,
     pub(crate) options: LookupOptions,
+    /// The state of the mount table before the look-up.
+    pub(crate) era: Option<Era>,
 }
 
 impl Share {
@@ -243,7 +246,7 @@ impl Question {
             Case::Insensitive => {
                 let directory = look(share, fd, wait)?;
                 if share.root.is_home(&directory) {
-                    share.ways.note_path(path);
+                    share.ways.note(self.era, path);
                 }
                 let (found, state) =
                     share.names.find(&Directory { root: &share.root, fd: fd.as_fd() }, id(&directory), name, wait)?;

@@ -9,6 +9,7 @@ mod indexes;
 mod initial_acls;
 mod links;
 mod listings;
+mod mounted;
 mod pipes;
 mod recycle;
 mod spaces;
