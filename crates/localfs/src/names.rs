@@ -14,7 +14,7 @@ use server::vfs::Result;
 
 use crate::metadata::time;
 use crate::root::{Root, is_local, stat};
-use crate::{dir, errno, identity, proc_fd};
+use crate::{dir, errno, identity, proc_fd, watch};
 
 /// Bytes of queued events that are read at a time, and the maximum size of one event.
 const QUEUE: usize = 16 * 1024;
@@ -25,9 +25,9 @@ pub(crate) type Names = NameIndexes<Inotify>;
 
 /// Creates the indexes of directories whose times come from `clock`.
 pub(crate) fn indexes(local: bool, clock: Clock, budget: Arc<Budget>) -> Arc<Names> {
-    let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+    watch::reserve();
     // File systems that can also change remotely do not report all changes.
-    let inotify = if local { inotify::init(flags).ok() } else { None };
+    let inotify = if local { watch::new_queue() } else { None };
     NameIndexes::new(inotify.map(Inotify), clock, budget)
 }
 

@@ -16,6 +16,7 @@ use backing::workers::Lane;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, inotify};
+use rustix::io::Errno as Raw;
 use server::vfs::watch::{ChangeListener, Noticed, Wanted, Watching};
 use server::vfs::{Errno, Kind, RelPath, Result};
 
@@ -78,7 +79,7 @@ impl State {
 type ReportedPaths = HashSet<(u64, RelPath)>;
 
 /// The process's inotify queue.
-struct Watcher {
+pub(crate) struct Watcher {
     inotify: OwnedFd,
     state: Mutex<State>,
     /// Held while the queue is read and reported, so that events are reported in order.
@@ -91,21 +92,45 @@ struct Subscribed {
     number: u64,
 }
 
-/// Returns the process's watcher; `None` if the kernel provides no inotify queue.
-fn watcher() -> Option<&'static Watcher> {
-    static WATCHER: OnceLock<Option<Watcher>> = OnceLock::new();
-    let made = || {
-        let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
-        let inotify = inotify::init(flags).inspect_err(|error| {
-            tracing::warn!(%error, "cannot create an inotify queue: clients are not notified of changes by local \
-                                    programs; if the limit is reached, raise fs.inotify.max_user_instances");
+/// Creates an inotify queue; `None` if the kernel refuses one.
+pub(crate) fn new_queue() -> Option<OwnedFd> {
+    // Warns only once, because each share has a queue.
+    static SAID: Once = Once::new();
+    let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+    let warn = |error: &Raw| {
+        SAID.call_once(|| {
+            tracing::warn!(
+                %error,
+                "cannot create an inotify queue: names are found more slowly in some shares, and clients may not be \
+                 notified of changes by local programs; if the limit is reached, raise fs.inotify.max_user_instances \
+                 above the number of shares and home directories, and restart the server"
+            );
         });
-        Some(Watcher { inotify: inotify.ok()?, state: Mutex::default(), turn: Mutex::default() })
     };
-    static THREAD: OnceLock<bool> = OnceLock::new();
-    let watcher = WATCHER.get_or_init(made).as_ref()?;
-    let start = || std::thread::Builder::new().name("changes".to_owned()).spawn(|| watcher.run()).is_ok();
-    THREAD.get_or_init(start).then_some(watcher)
+    inotify::init(flags).inspect_err(warn).ok()
+}
+
+/// Creates the process's queue, if there is none. The first share does so, because those that follow may take all
+/// queues that the kernel grants.
+pub(crate) fn reserve() -> Option<&'static Watcher> {
+    static WATCHER: OnceLock<Watcher> = OnceLock::new();
+    if WATCHER.get().is_none() {
+        let watcher = Watcher { inotify: new_queue()?, state: Mutex::default(), turn: Mutex::default() };
+        // Another thread may have been first.
+        let _ = WATCHER.set(watcher);
+    }
+    WATCHER.get()
+}
+
+/// Returns the process's watcher; `None` if it cannot be started now.
+fn watcher() -> Option<&'static Watcher> {
+    static RUNS: Mutex<bool> = Mutex::new(false);
+    let watcher = reserve()?;
+    let mut runs = RUNS.lock();
+    if !*runs {
+        *runs = std::thread::Builder::new().name("changes".to_owned()).spawn(|| watcher.run()).is_ok();
+    }
+    runs.then_some(watcher)
 }
 
 /// Starts a watch of an open directory.
