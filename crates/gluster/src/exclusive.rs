@@ -5,10 +5,11 @@ use std::path::Path;
 
 use server::policy::{Coherence, GlusterVolume, VolfileServer};
 
-/// Returns why a volume cannot be opened with the settings `ours` while it is open with other settings, and what to do.
-pub(crate) fn conflict(ours: &GlusterVolume, theirs: &GlusterVolume) -> Option<String> {
+/// Returns why a share with the settings `ours` cannot be used beside one of the same volume with the settings `theirs`,
+/// and what to do; `None` if it can.
+pub fn conflict(ours: &GlusterVolume, theirs: &GlusterVolume) -> Option<String> {
     let is_exclusive = |volume: &GlusterVolume| volume.coherence == Some(Coherence::Exclusive);
-    if !is_exclusive(ours) && !is_exclusive(theirs) {
+    if ours == theirs || !is_exclusive(ours) && !is_exclusive(theirs) {
         return None;
     }
     let differ = values(ours).into_iter().zip(values(theirs)).filter(|(ours, theirs)| ours != theirs);

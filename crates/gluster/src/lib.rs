@@ -49,6 +49,7 @@ use server::vfs::Vfs;
 pub use self::examine::{Bricks, Examination, Failure, examine};
 pub use backing::hits::HitNumbers;
 
+pub use self::exclusive::conflict;
 pub use self::status::{OpenVolume, open_volumes};
 pub use self::volfile::Volfile;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gluster::{Examination, Failure, Volfile};
 use serde::Serialize;
-use server::policy::{Coherence, GlusterVolume, Share, Storage};
+use server::policy::{Coherence, GlusterVolume, Share, Storage, VolfileServer};
 use server::vfs::Errno;
 use smbconf::{Code, Loaded, Problem, warning};
 
@@ -93,6 +93,9 @@ pub(super) fn examine(loaded: &mut Loaded) -> BTreeMap<String, Volume> {
         }
     }
     drop(sender);
+    for problem in conflicts(waiting.values().map(|(share, volume)| (&**share, &**volume))) {
+        loaded.warnings.add(problem);
+    }
     let mut found = BTreeMap::new();
     let end = Instant::now() + LIMIT;
     while let Ok((share, examined)) = receiver.recv_timeout(end.saturating_duration_since(Instant::now())) {
@@ -113,6 +116,22 @@ pub(super) fn examine(loaded: &mut Loaded) -> BTreeMap<String, Volume> {
         volumes.extend(examined.ok().map(|found| (name, Volume::new(&volume.volume, &found))));
     }
     volumes
+}
+
+/// Returns the problems of shares that cannot be used together. Servers with several names are not recognized.
+fn conflicts<'a>(shares: impl Iterator<Item = (&'a Share, &'a GlusterVolume)>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut seen: BTreeMap<_, Vec<&GlusterVolume>> = BTreeMap::new();
+    for (share, volume) in shares {
+        let servers: Vec<String> = volume.servers.iter().map(VolfileServer::to_string).collect();
+        let others = seen.entry((&volume.volume, servers)).or_default();
+        if let Some(why) = others.iter().find_map(|other| gluster::conflict(volume, other)) {
+            problems.push(unavailable(share, volume, &Failure::Volume(why)));
+        } else if !others.contains(&volume) {
+            others.push(volume);
+        }
+    }
+    problems
 }
 
 /// Returns what is wrong with the volume of a share.
@@ -343,6 +362,20 @@ mod tests {
         assert!(text.contains("60,000 bytes (a:/b/1, b:/b/2): longer Windows ACLs are refused\n"), "{text}");
         let snapshot = Examination { bricks: Err(Errno::ROFS), ..examined };
         assert_eq!(found(&share, Ok(snapshot)).0, "", "nothing can be stored there");
+    }
+
+    #[test]
+    fn shares_of_a_volume_with_different_settings_are_found() {
+        let Storage::Gluster(volume) = server::testing::gluster("gv0") else { unreachable!("it is a volume") };
+        let share = share();
+        let exclusive = GlusterVolume { coherence: Some(Coherence::Exclusive), ..(*volume).clone() };
+        let other = GlusterVolume { log_level: 9, ..exclusive.clone() };
+        let elsewhere = GlusterVolume { volume: "gv1".to_owned(), ..other.clone() };
+        let found = |volumes: &[&GlusterVolume]| conflicts(volumes.iter().map(|volume| (&share, *volume)));
+        assert!(found(&[&exclusive, &exclusive, &elsewhere]).is_empty());
+        let problems = found(&[&exclusive, &other, &exclusive]);
+        let [problem] = &problems[..] else { panic!("{problems:?}") };
+        assert!(problem.to_string().contains("of [s] cannot be used: another share"), "{problem}");
     }
 
     #[test]
