@@ -115,15 +115,15 @@ async fn rename(
         return Err(Error::because(Status::SHARING_VIOLATION, "another open does not share deletion"));
     }
     if file.kind == Kind::Directory {
-        if let Some((held, wait)) = files.names_beneath_change(disk.volume, &from, now) {
+        if let Some((held, wait)) = files.names_beneath_change(disk.volume, &from, now).await {
             return Ok(Attempt::HandleBreak(held, wait));
         }
         let is_open = match renames_over_open_files(request, disk) {
-            true => depends_on_name(server, disk, &from),
+            true => depends_on_name(server, disk, &from).await,
             false if file.posix => {
-                files.is_open_beneath(disk.volume, &from, true) || depends_on_name(server, disk, &from)
+                files.is_open_beneath(disk.volume, &from, true).await || depends_on_name(server, disk, &from).await
             }
-            false => files.is_open_beneath(disk.volume, &from, false),
+            false => files.is_open_beneath(disk.volume, &from, false).await,
         };
         if is_open {
             return Err(Error::because(Status::ACCESS_DENIED, "a file in the directory is open"));
@@ -224,8 +224,8 @@ fn renames_over_open_files(request: &Request<'_>, disk: &Disk) -> bool {
 
 /// Returns whether an open below the directory depends on its present name: the record of a persistent open has the
 /// path, and so has the deletion of a file by its last CLOSE.
-fn depends_on_name(server: &Server, disk: &Disk, directory: &RelPath) -> bool {
-    server.opens.files.is_deleted_beneath(disk.volume, directory)
+async fn depends_on_name(server: &Server, disk: &Disk, directory: &RelPath) -> bool {
+    server.opens.files.is_deleted_beneath(disk.volume, directory).await
         || server.opens.durable.is_persistent_beneath(disk.volume, directory)
 }
 

@@ -1,5 +1,5 @@
 //! The state shared by all opens of a file: share modes, locks, oplocks, leases, delete-pending, names ([MS-FSA] 2.1).
-//! Pure and synchronous, except for parts of `notify`.
+//! Pure and synchronous, except for parts of `notify`, and `beneath`, which yields.
 //!
 //! - `table`: the open files. [`Table::open`] refuses an open for its share mode, and `command::create` returns the
 //!   status. Refusals because of streams are in `command::create`.
@@ -10,10 +10,12 @@
 //!   `exported_locks`: the same locks as the kernel represents them. `tree` and `coverage` are their data structures.
 //! - `notify`: watches of directories (CHANGE_NOTIFY). Their bounds are in `policy::limits`; `command::change_notify`
 //!   enforces those on requests.
+//! - `beneath`: searches for open files below a directory.
 //! - `pending_create`, `name_replacement`: names that are being created or replaced. `tunnel`: short names that return.
 //! - `write_time`: write times that are reported later.
 //! - `file_lock`: the lock of a file for a request that reads and changes it in several steps.
 
+mod beneath;
 pub mod byte_lock;
 mod coverage;
 pub(crate) mod exported_locks;

@@ -74,7 +74,7 @@ pub struct Removals([u32; SHARDS]);
 
 /// All open files of the server.
 pub struct Table {
-    shards: [Mutex<NumberMap<FileId, File>>; SHARDS],
+    pub(super) shards: [Mutex<NumberMap<FileId, File>>; SHARDS],
     /// The file of each lease. Locked after a shard, never before one.
     pub(super) leases: Mutex<HashMap<LeaseId, LeaseEntry>>,
     /// Names of files that are being created.
@@ -90,15 +90,15 @@ pub struct Table {
 
 #[derive(Default)]
 pub(super) struct File {
-    opens: Vec<Entry>,
-    delete_pending: bool,
+    pub(super) opens: Vec<Entry>,
+    pub(super) delete_pending: bool,
     /// Number of names that POSIX clients are removing, each by the open that it was closed with. No open is admitted
     /// meanwhile.
     removals_at_once: usize,
     /// The name is being replaced by another file; the file has no opens, or only POSIX opens.
     pub(super) being_replaced: bool,
     /// The name to be deleted, and the user who deletes it.
-    doom: Option<Doom>,
+    pub(super) doom: Option<Doom>,
     pub(super) oplocks: Oplocks,
     pub(super) locks: Locks,
     pub(super) write_time: WriteTime,
@@ -117,15 +117,15 @@ pub struct Doom {
     pub is_ignored: bool,
 }
 
-struct Entry {
+pub(super) struct Entry {
     open: u64,
     mode: ShareMode,
-    name: Arc<OpenName>,
+    pub(super) name: Arc<OpenName>,
     lease: Option<LeaseId>,
     /// The open was granted a lease on a directory, counted in [`Table::directory_leases`].
     on_directory: bool,
     /// The open has POSIX semantics.
-    posix: bool,
+    pub(super) posix: bool,
 }
 
 impl Default for Table {
@@ -304,21 +304,6 @@ impl Table {
         self.with(file, |state| state.oplocks.change_name(open, lease, renames, now)).flatten()
     }
 
-    /// Called before a rename of the directory `path` of `volume`. `Some`, with the file, if a client that caches its
-    /// handle of a file below the directory must close it first.
-    pub fn names_beneath_change(&self, volume: u64, path: &RelPath, now: Duration) -> Option<(FileId, Wait)> {
-        self.shards.iter().find_map(|shard| {
-            let mut shard = shard.lock();
-            shard.iter_mut().find_map(|(file, state)| {
-                let beneath = |entry: &Entry| entry.name.volume == volume && entry.name.path.lock().is_beneath(path);
-                // No open has this number.
-                let nobody = 0;
-                let wait = state.opens.iter().any(beneath).then(|| state.oplocks.change_name(nobody, None, true, now));
-                Some((*file, wait.flatten()?))
-            })
-        })
-    }
-
     /// Whether any client may have a lease on a directory. If not, the parent of a changed file need not be looked up.
     pub fn has_directory_leases(&self) -> bool {
         self.directory_leases.load(Ordering::Acquire) > 0
@@ -479,32 +464,6 @@ impl Table {
     pub fn admits_new_name(&self, directory: FileId) -> bool {
         let access = proto::dtyp::AccessMask::FILE_ADD_FILE;
         !matches!(self.admits(directory, ShareMode { access, share: ShareAccess(3) }), Err(Refusal::SharingViolation))
-    }
-
-    /// Whether any file below the directory `path` of `volume` is open, or closed and being deleted; with `not_posix`,
-    /// opens with POSIX semantics do not count.
-    pub fn is_open_beneath(&self, volume: u64, path: &RelPath, not_posix: bool) -> bool {
-        self.shards.iter().any(|shard| {
-            let shard = shard.lock();
-            let mut names = shard.values().flat_map(|state| {
-                let opens = state.opens.iter().filter(|entry| !(not_posix && entry.posix)).map(|entry| &entry.name);
-                opens.chain(state.doom.iter().map(|doom| &doom.name))
-            });
-            names.any(|name| name.volume == volume && name.path.lock().is_beneath(path))
-        })
-    }
-
-    /// Returns whether a file below the directory `path` of the volume is deleted with its last open.
-    pub fn is_deleted_beneath(&self, volume: u64, path: &RelPath) -> bool {
-        self.shards.iter().any(|shard| {
-            let shard = shard.lock();
-            let mut doomed = shard.values().filter(|state| state.delete_pending || state.doom.is_some());
-            doomed.any(|state| {
-                let doomed = state.doom.iter().map(|doom| &doom.name);
-                let mut names = state.opens.iter().map(|entry| &entry.name).chain(doomed);
-                names.any(|name| name.volume == volume && name.path.lock().is_beneath(path))
-            })
-        })
     }
 
     /// Updates the names of opens after a rename. For a directory, the names of files opened below it during the rename
