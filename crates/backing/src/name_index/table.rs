@@ -2,7 +2,11 @@
 //!
 //! All names are in one block of memory, and a hash table has their positions. A directory of 100,000 names of 12 bytes
 //! costs about 3 MiB; a boxed slice for each name costs five times as much.
+//!
+//! The hash is that of the name without regard to case. Only a few names that differ in nothing but case are in the
+//! block, because each of them is compared; further ones are in ordered sets.
 
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
@@ -10,6 +14,11 @@ use server::name::fold_key;
 
 /// Bytes of removed names that may remain in the block, whatever its size.
 const GARBAGE: usize = 4096;
+
+/// Number of names in the block that differ only in case.
+const VARIANTS: usize = 16;
+/// Estimated memory of a name that is not in the block, besides its bytes and those of its key.
+const APART: usize = 64;
 
 /// The names of a directory. A name has at most 255 bytes, as in Linux (`NAME_MAX`); a longer one is not kept.
 #[derive(Default)]
@@ -19,6 +28,10 @@ pub(super) struct NameTable {
     entries: HashTable<Entry>,
     /// Bytes in `block` of names that were removed.
     garbage: usize,
+    /// By key, the names that are not in the block.
+    apart: HashMap<Box<[u8]>, BTreeSet<Box<[u8]>>>,
+    /// The memory of `apart`.
+    apart_bytes: usize,
     hasher: RandomState,
 }
 
@@ -32,10 +45,22 @@ struct Entry {
 impl NameTable {
     /// Adds `name`. Returns whether it was absent.
     pub(super) fn insert(&mut self, name: &[u8]) -> bool {
-        let hash = self.hash(name);
+        let key = fold_key(name);
+        let hash = self.hash(&key);
         let (Ok(length), Ok(at)) = (u8::try_from(name.len()), u32::try_from(self.block.len())) else { return false };
-        if self.entries.find(spread(hash), |entry| self.is(entry, hash, name)).is_some() {
+        let mut variants = 0;
+        for other in self.with_hash(hash) {
+            if other == name {
+                return false;
+            }
+            variants += 1;
+        }
+        if self.apart.get(&*key).is_some_and(|apart| apart.contains(name)) {
             return false;
+        }
+        if variants >= VARIANTS {
+            self.apart_bytes += 2 * name.len() + APART;
+            return self.apart.entry(key.into()).or_default().insert(name.into());
         }
         self.block.push(length);
         self.block.extend_from_slice(name);
@@ -45,10 +70,11 @@ impl NameTable {
 
     /// Removes `name`, which must be spelled as it was added. Returns whether it was present.
     pub(super) fn remove(&mut self, name: &[u8]) -> bool {
-        let hash = self.hash(name);
+        let key = fold_key(name);
+        let hash = self.hash(&key);
         let block = &self.block;
         let found = self.entries.find_entry(spread(hash), |entry| entry.hash == hash && name_at(block, *entry) == name);
-        let Ok(found) = found else { return false };
+        let Ok(found) = found else { return self.remove_apart(&key, name) };
         found.remove();
         self.garbage += 1 + name.len();
         if self.garbage > GARBAGE.max(self.block.len() / 2) {
@@ -60,15 +86,15 @@ impl NameTable {
     /// Returns `name` itself if the table has it, else the first name in byte order that equals it except for case.
     pub(super) fn find(&self, name: &[u8]) -> Option<&[u8]> {
         let key = fold_key(name);
-        let hash = self.hash_of_key(&key);
-        let names = self.entries.iter_hash(spread(hash)).filter(|entry| entry.hash == hash);
-        let names = names.map(|entry| name_at(&self.block, *entry));
-        names.filter(|other| *other == name || fold_key(other) == key).min_by_key(|other| (*other != name, *other))
+        let apart = self.apart.get(&*key);
+        let apart = apart.and_then(|apart| apart.get(name).or_else(|| apart.first())).map(|other| &**other);
+        let names = self.with_hash(self.hash(&key)).filter(|other| *other == name || fold_key(other) == key);
+        names.chain(apart).min_by_key(|other| (*other != name, *other))
     }
 
     /// Returns the memory that the table occupies, in bytes as allocated.
     pub(super) fn allocated(&self) -> usize {
-        self.block.capacity() + self.entries.allocation_size()
+        self.block.capacity() + self.entries.allocation_size() + self.apart_bytes
     }
 
     /// Returns memory that only more names would need.
@@ -77,17 +103,27 @@ impl NameTable {
         self.entries.shrink_to_fit(|entry| spread(entry.hash));
     }
 
-    fn hash(&self, name: &[u8]) -> u32 {
-        self.hash_of_key(&fold_key(name))
-    }
-
     #[expect(clippy::cast_possible_truncation, reason = "half of a hash is a hash")]
-    fn hash_of_key(&self, key: &[u8]) -> u32 {
+    fn hash(&self, key: &[u8]) -> u32 {
         self.hasher.hash_one(key) as u32
     }
 
-    fn is(&self, entry: &Entry, hash: u32, name: &[u8]) -> bool {
-        entry.hash == hash && name_at(&self.block, *entry) == name
+    /// Returns the names in the block whose keys have this hash.
+    fn with_hash(&self, hash: u32) -> impl Iterator<Item = &[u8]> {
+        let entries = self.entries.iter_hash(spread(hash)).filter(move |entry| entry.hash == hash);
+        entries.map(|entry| name_at(&self.block, *entry))
+    }
+
+    fn remove_apart(&mut self, key: &[u8], name: &[u8]) -> bool {
+        let Some(names) = self.apart.get_mut(key) else { return false };
+        let removed = names.remove(name);
+        if removed {
+            self.apart_bytes -= 2 * name.len() + APART;
+        }
+        if names.is_empty() {
+            self.apart.remove(key);
+        }
+        removed
     }
 
     /// Moves the names together.
@@ -144,6 +180,25 @@ mod tests {
     }
 
     #[test]
+    fn few_names_that_differ_only_in_case_are_compared() {
+        let mut table = NameTable::default();
+        let spelled = |case: u32| (0..12).map(|at| if case >> at & 1 == 0 { b'n' } else { b'N' }).collect::<Vec<_>>();
+        let names: Vec<_> = (0..1 << 12).map(spelled).collect();
+        for name in &names {
+            assert!(table.insert(name) && !table.insert(name));
+        }
+        assert_eq!(table.entries.len(), VARIANTS);
+        assert!(table.allocated() > names.len() * APART);
+        assert!(names.iter().all(|name| table.find(name) == Some(name)));
+        for name in &names[..names.len() - 1] {
+            assert!(table.remove(name) && !table.remove(name));
+        }
+        assert_eq!(table.find(b"nnnnnnnnnnnn"), Some(&b"NNNNNNNNNNNN"[..]));
+        assert!(table.remove(b"NNNNNNNNNNNN"));
+        assert_eq!((table.find(b"nnnnnnnnnnnn"), table.apart.len(), table.apart_bytes), (None, 0, 0));
+    }
+
+    #[test]
     fn a_name_of_any_length_is_found() {
         let mut table = NameTable::default();
         for length in 0..=255 {
@@ -182,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_table_is_a_set(changes in proptest::collection::vec((any::<bool>(), "[abAB]{0,3}"), 0..300)) {
+        fn the_table_is_a_set(changes in proptest::collection::vec((any::<bool>(), "[abAB]{0,3}|[aA]{5}"), 0..300)) {
             let (mut table, mut set) = (NameTable::default(), BTreeSet::new());
             for (add, name) in changes {
                 let name = name.into_bytes();
@@ -192,7 +247,7 @@ mod tests {
                     prop_assert_eq!(table.remove(&name), set.remove(&name));
                 }
             }
-            for name in ["", "a", "Ab", "BBB", "aBa"].map(str::as_bytes) {
+            for name in ["", "a", "Ab", "BBB", "aBa", "aAaAa"].map(str::as_bytes) {
                 let equal = set.iter().find(|other| other.eq_ignore_ascii_case(name));
                 let expected = set.get(name).or(equal);
                 prop_assert_eq!(table.find(name), expected.map(Vec::as_slice));
