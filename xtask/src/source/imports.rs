@@ -22,6 +22,7 @@ const ORDER: &[&str] = &[
     "interfaces",
     "address_bucket",
     "vfs",
+    "file_lock",
     "environment",
     "name",
     "tickets",

@@ -161,8 +161,9 @@ async fn rename(
         }
         renamed => renamed?,
     }
-    replaced(request, disk, &target).await;
+    // At once, because other requests look for the new name.
     files.renamed(file.file, disk.volume, &from, &target.path, file.kind);
+    replaced(request, disk, &target).await;
     if has_files_beside {
         for Moved { id, from, to } in Box::pin(beside::moved(disk, &file.op, &from, &target.path, replaces)).await {
             files.renamed(id, disk.volume, &from, &to, Kind::File);

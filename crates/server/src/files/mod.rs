@@ -13,13 +13,11 @@
 //! - `beneath`: searches for open files below a directory.
 //! - `pending_create`, `name_replacement`: names that are being created or replaced. `tunnel`: short names that return.
 //! - `write_time`: write times that are reported later.
-//! - `file_lock`: the lock of a file for a request that reads and changes it in several steps.
 
 mod beneath;
 pub mod byte_lock;
 mod coverage;
 pub(crate) mod exported_locks;
-mod file_lock;
 pub mod lease;
 mod locking;
 mod name_replacement;
@@ -32,7 +30,6 @@ pub(crate) mod tree;
 mod tunnel;
 mod write_time;
 
-pub(crate) use file_lock::FileLocks;
 pub use lease::{LeaseId, OpenLease};
 pub use locking::LockWait;
 pub use name_replacement::{NameInUse, NameReplacement};

@@ -29,8 +29,8 @@ const LONGEST_NAME: usize = 255;
 pub(crate) struct Stored {
     /// The stream's name.
     pub(crate) name: String,
-    /// The attribute that stores it, or that names its file in the store if there is no space for the other. Its name is
-    /// kept as found, because attributes of other programs may lack `:$DATA`.
+    /// The attribute that stores it, or that names its file in the store if there is no space for the other. Its name
+    /// is kept as found, because attributes of other programs may lack `:$DATA`.
     pub(crate) inline: Option<String>,
     /// The attribute that names its file in the store. If neither is present, it is a resource fork that is in the file
     /// beside, if anywhere. If both are present, this one is valid.

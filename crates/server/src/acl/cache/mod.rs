@@ -31,7 +31,7 @@ use crate::acl::protection::Protection;
 use crate::acl::source::AclInputs;
 use crate::acl::write_back_queue::Waiting;
 use crate::environment::Environment;
-use crate::files::FileLocks;
+use crate::file_lock::FileLocks;
 use crate::heap_size::{self, Table};
 use crate::number_hash::{NumberMap, Numbers};
 use crate::policy::{Share, StoredAcls};

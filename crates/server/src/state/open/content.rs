@@ -62,8 +62,8 @@ impl FileOpen {
         self.changes.0.load(Ordering::SeqCst) & !AWAITED != 0
     }
 
-    /// Waits until no change of the content is in progress through this handle. If the handle is closed, none begins any
-    /// more.
+    /// Waits until no change of the content is in progress through this handle. If the handle is closed, none begins
+    /// any more.
     pub(crate) async fn changes_have_ended(&self, server: &Server) {
         while self.is_changing() {
             let mut ended = pin!(server.opens.changes_ended.0.notified());

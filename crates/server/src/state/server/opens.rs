@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::awaited::Awaited;
 use crate::environment::Environment;
+use crate::file_lock::FileLocks;
 use crate::files;
 use crate::state::abandoned::AbandonedFiles;
 use crate::state::band_counts::BandCounts;
@@ -22,7 +23,7 @@ pub(crate) struct OpenState {
     /// Wakes what waits for the end of content changes.
     pub(crate) changes_ended: ChangesEnded,
     /// Locks of requests that append to a file.
-    pub(crate) appends: files::FileLocks,
+    pub(crate) appends: FileLocks,
     /// Watches of CHANGE_NOTIFY.
     pub(crate) watches: files::notify::Watches,
     /// The streams of open files.
@@ -61,7 +62,7 @@ impl OpenState {
         OpenState {
             files: files::Table::default(),
             changes_ended: ChangesEnded::default(),
-            appends: files::FileLocks::default(),
+            appends: FileLocks::default(),
             watches: files::notify::Watches::default(),
             band_counts: BandCounts::new(environment.clone()),
             streams: Streams::new(environment),
