@@ -5,8 +5,8 @@ use std::path::Path;
 
 use server::policy::{Coherence, GlusterVolume, VolfileServer};
 
-/// Returns why a share with the settings `ours` cannot be used beside one of the same volume with the settings `theirs`,
-/// and what to do; `None` if it can.
+/// Returns why a share with the settings `ours` cannot be used beside one of the same volume with the settings
+/// `theirs`, and what to do; `None` if it can.
 pub fn conflict(ours: &GlusterVolume, theirs: &GlusterVolume) -> Option<String> {
     let is_exclusive = |volume: &GlusterVolume| volume.coherence == Some(Coherence::Exclusive);
     if ours == theirs || !is_exclusive(ours) && !is_exclusive(theirs) {

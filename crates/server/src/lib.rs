@@ -14,7 +14,8 @@
 //! - [`state`] has connections, sessions, channels and opens, and [`files`] what the opens of a file share. [`tree`] is
 //!   a share as one session uses it.
 //! - [`vfs`] is the storage. [`streams`], `links`, `reparse`, [`name`] and `local` add what Windows clients need
-//!   beyond it. `file_lock` is the lock of a file that is changed in several steps. [`acl`] and [`security`] check access.
+//!   beyond it. `file_lock` is the lock of a file that is changed in several steps. [`acl`] and [`security`] check
+//!   access.
 //! - [`accounts`], [`domain`], [`restrictions`] and [`tickets`] are the traits for logons and users. `authentication`,
 //!   `logon_attempts`, `logon_throttle`, `lockout` and `unauthenticated` are about logons before they succeed.
 //! - [`printing`] is the trait for the print system of the host.
