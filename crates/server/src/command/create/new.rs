@@ -123,7 +123,7 @@ struct Creation<'a> {
     plan: &'a NewFilePlan,
     /// The effective descriptor of its directory, if descriptors are stored.
     parent: Option<&'a Protection>,
-    open_name: &'a OpenName,
+    open_name: &'a Arc<OpenName>,
 }
 
 impl Creation<'_> {
@@ -134,7 +134,7 @@ impl Creation<'_> {
         match self.complete(&node, metadata, protected).await {
             Ok(metadata) => Ok(Some((node, metadata))),
             Err(error) => {
-                self.remove(&metadata).await?;
+                self.remove(&metadata).await;
                 Err(error)
             }
         }
@@ -153,18 +153,20 @@ impl Creation<'_> {
         Ok(metadata)
     }
 
-    /// Removes the file.
-    async fn remove(&self, metadata: &Metadata) -> Result<()> {
+    /// Removes the file, unless another client has opened it meanwhile.
+    async fn remove(&self, metadata: &Metadata) {
         let Creation { request, disk, .. } = self;
         let (server, path) = (&request.connection.server, self.path());
-        let removed = disk.vfs.unlink(&disk.op, &path, metadata.id, metadata.kind).await;
-        if removed.is_err() {
+        let now = server.environment.uptime();
+        let Ok(_closed) = server.opens.files.begin_replacement(metadata.id, now, false) else {
+            return entered::stays(request, metadata.id, metadata.kind, self.open_name);
+        };
+        if let Err(errno) = disk.vfs.unlink(&disk.op, &path, metadata.id, metadata.kind).await {
+            tracing::debug!(%path, ?errno, "cannot remove a file whose CREATE has failed");
             server.changed(disk, &path, Change::added(metadata.kind));
         }
         // A client may have listed the directory meanwhile.
         directory_lease::entry_changes(server, disk, &path, None).await;
-        removed?;
-        Ok(())
     }
 
     /// Returns the path of the file, which the rename of a directory may have changed.
