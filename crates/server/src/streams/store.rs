@@ -21,7 +21,7 @@
 //! leaves at most an unreferenced file in the store.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -44,6 +44,8 @@ const BOTH: Access = Access { read: true, write: true };
 pub(crate) struct Store {
     /// Open while a tree connect or an open uses it: a store does not keep the volume of a home open.
     vfs: Weak<dyn Vfs>,
+    /// Keeps the volume open if others overlap with it: they need its store for streams of their files.
+    kept: OnceLock<Arc<dyn Vfs>>,
     environment: Arc<dyn Environment>,
     /// The share's root in `vfs`. For a snapshot it is a subdirectory.
     root: RelPath,
@@ -91,6 +93,7 @@ impl Store {
         let own = SERVER.clone();
         Store {
             vfs: Arc::downgrade(vfs),
+            kept: OnceLock::new(),
             environment,
             root,
             beside: Mutex::default(),
@@ -100,8 +103,10 @@ impl Store {
         }
     }
 
-    /// Registers that the share of `other`, the store of this volume, overlaps with that of this store.
+    /// Registers that the share of `other`, the store of this volume, overlaps with that of this store. Keeps that
+    /// volume open.
     pub(super) fn is_beside(&self, volume: (u64, &Arc<dyn Vfs>), other: &Arc<Store>) {
+        other.kept.get_or_init(|| Arc::clone(volume.1));
         self.beside.lock().entry(volume, || Arc::downgrade(other));
     }
 
