@@ -124,12 +124,7 @@ pub(crate) async fn drive(
         // A client that waits for the end of the stream sees it only after everything is closed.
         drop(stream);
     });
-    let time_is_up = tokio::time::sleep(STOP_TIME);
-    settle_during(&mut running, close).await;
-    tokio::select! {
-        () = settle(&mut running) => {}
-        () = time_is_up => {}
-    }
+    let (_, ()) = tokio::join!(tokio::time::timeout(STOP_TIME, settle(&mut running)), close);
     if connection.has_survivors() {
         tokio::select! {
             _ = tokio::time::timeout(SURVIVAL_TIME, settle(&mut running)) => {}
@@ -184,16 +179,6 @@ impl Drop for Guard {
         // Without a runtime the process is ending.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { connection.close().await });
-        }
-    }
-}
-
-/// Executes the requests in progress until `other` completes, which may wait for some of them.
-async fn settle_during(running: &mut FuturesUnordered<Running>, mut other: impl Future<Output = ()> + Unpin) {
-    loop {
-        tokio::select! {
-            () = &mut other => return,
-            Some(_) = running.next(), if !running.is_empty() => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 pub use self::restore::Restored;
-use crate::command::close::{close_ended, close_unasked};
+use crate::command::close::{close_ended, close_lingering, close_unasked};
 use crate::state::Server;
 use crate::state::durable::Failed;
 
@@ -22,15 +22,16 @@ impl Server {
     }
 
     /// Runs forever and cleans up what expires: detached opens past their timeout, and oplock breaks that local
-    /// programs wait for. Also deletes old files in recycle bins, and re-checks what clients that watch directories may
+    /// programs wait for. Closes opens after the changes through them have ended. Also deletes old files in recycle bins, and re-checks what clients that watch directories may
     /// be notified of. Run it concurrently with the connections.
     pub async fn scavenge(&self) {
         let (mut opens, mut oplocks) = (pin!(scavenge_opens(self)), pin!(self.end_awaited()));
         let mut watches = pin!(self.opens.watches.checks.run());
-        let mut bins = pin!(recycle::run(self));
+        let (mut bins, mut lingering) = (pin!(recycle::run(self)), pin!(close_lingering(self)));
         poll_fn(|context| {
             // None of them completes.
             let _ = bins.as_mut().poll(context);
+            let _ = lingering.as_mut().poll(context);
             let _ = opens.as_mut().poll(context);
             let _ = watches.as_mut().poll(context);
             oplocks.as_mut().poll(context)

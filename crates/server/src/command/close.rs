@@ -1,5 +1,6 @@
 //! CLOSE ([MS-SMB2] 3.3.5.10), and the cleanup of opens that are closed for any other reason.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -32,8 +33,11 @@ use crate::vfs::{Errno, FileId, Kind, Node, Op, RelPath, SetMetadata};
 pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<Status> {
     let asked = CloseRequest::decode(request.message)?;
     let open = request.open(asked.file_id, reply)?;
+    // Two CLOSE requests may race; only one of them removes the open.
+    let open = request.session()?.remove_open(open.volatile_id).ok_or(Error::new(Status::FILE_CLOSED))?;
     let mut response = CloseResponse::default();
     if let Some(file) = open.file() {
+        file.end_changes();
         file.changes_have_ended(&request.connection.server).await;
         settle_write_time(&request.connection.server, file).await;
     }
@@ -43,8 +47,6 @@ pub(crate) async fn close(request: &Request<'_>, reply: &mut Reply) -> Result<St
     {
         response = attributes::close_response(disk, file, &metadata);
     }
-    // Two CLOSE requests may race; only one of them removes the open.
-    let open = request.session()?.remove_open(open.volatile_id).ok_or(Error::new(Status::FILE_CLOSED))?;
     match &open.target {
         Target::Job(job) => print::submit(request, reply, &open, job).await?,
         _ => close_open(&request.connection.server, &open).await?,
@@ -85,8 +87,28 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) -> std::result
     }
 }
 
-/// As [`close_open`], for an open that no client waits for. Logs an error.
+/// As [`close_open`], for an open that no client waits for. Logs an error. If a change is in progress through it, it is
+/// closed after that, and this does not wait.
 pub(crate) async fn close_unasked(server: &Server, open: &Arc<Open>) {
+    match open.file().is_some_and(FileOpen::end_changes) {
+        true => server.opens.lingering.add(open.clone()),
+        false => close_now(server, open).await,
+    }
+}
+
+/// Closes opens when the changes through them have ended, forever.
+pub(crate) async fn close_lingering(server: &Server) {
+    loop {
+        let mut ended = pin!(server.opens.lingering.ended());
+        ended.as_mut().enable();
+        for open in server.opens.lingering.take_settled() {
+            close_now(server, &open).await;
+        }
+        ended.await;
+    }
+}
+
+async fn close_now(server: &Server, open: &Arc<Open>) {
     if let Err(errno) = close_open(server, open).await {
         let path = open.file().map(|file| file.name.path.lock().clone()).unwrap_or_default();
         tracing::error!(%path, ?errno, "data that a client had written is lost: the file system reported an error when \
@@ -94,19 +116,8 @@ pub(crate) async fn close_unasked(server: &Server, open: &Arc<Open>) {
     }
 }
 
-/// As [`close_unasked`], for several opens. A change that takes long delays only the opens of files that are being
-/// changed.
-pub(crate) async fn close_all(server: &Server, opens: impl IntoIterator<Item = Arc<Open>>) {
-    let is_changing = |open: &Arc<Open>| open.file().is_some_and(FileOpen::is_changing);
-    let (changing, others): (Vec<_>, Vec<_>) = opens.into_iter().partition(is_changing);
-    for open in others.iter().chain(&changing) {
-        close_unasked(server, open).await;
-    }
-}
-
 async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::result::Result<(), Errno> {
-    // Ordered with the beginning of a change, which either sees it or is waited for.
-    file.closed.store(true, Ordering::SeqCst);
+    file.end_changes();
     if let Some(id) = file.durability.take_creation() {
         server.opens.creations.forget(id);
     }
@@ -184,11 +195,10 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
 
 /// Closes the opens that have expired or block another client.
 pub(crate) async fn close_ended(server: &Server) {
-    let ended = server.opens.durable.take_ended(server.environment.uptime());
-    for open in &ended {
+    for open in server.opens.durable.take_ended(server.environment.uptime()) {
         tracing::debug!(persistent = open.persistent_id, "closing an expired durable open");
+        close_unasked(server, &open).await;
     }
-    close_all(server, ended).await;
 }
 
 /// The name of a file to delete, and the context for the deletion: the user who requested it, not the one who closes

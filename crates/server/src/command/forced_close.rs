@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::audit;
-use super::close::{close_all, close_unasked};
+use super::close::close_unasked;
 use super::logoff::end_session_with_opens;
 use crate::policy::fold;
 use crate::state::Server;
@@ -104,7 +104,9 @@ impl Server {
         let mut closed = 0;
         for (session, tree) in &trees {
             let Some(opens) = session.remove_tree(tree.id) else { continue };
-            close_all(self, opens).await;
+            for open in opens {
+                close_unasked(self, &open).await;
+            }
             audit::disconnected(tree);
             closed += 1;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proto::smb2::logoff::{LogoffRequest, LogoffResponse};
 use proto::status::Status;
 
-use super::close::close_all;
+use super::close::close_unasked;
 use super::{audit, logon_audit};
 use crate::error::Result;
 use crate::request::{Reply, Request};
@@ -43,7 +43,9 @@ async fn end(server: &Server, session: &Arc<Session>, keep: impl Fn(&Arc<Open>) 
     let closed: Vec<_> = opens.into_iter().filter(|open| !keep(open)).collect();
     let connections = session.take_channels();
     connections.iter().for_each(|connection| connection.forget(session));
-    close_all(server, closed).await;
+    for open in closed {
+        close_unasked(server, &open).await;
+    }
     trees.iter().for_each(|tree| audit::disconnected(tree));
     logon_audit::ended(server, session);
     // Requests that wait on an open were answered when it was closed. A CREATE that waits for an oplock break has

@@ -67,8 +67,11 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// Fails if the request was cancelled, or if another open has locked the range meanwhile.
+    /// Fails if the request was cancelled, if a handle was closed, or if another open has locked the range meanwhile.
     fn check(&self, at: u64, length: u64) -> Result<()> {
+        for file in [self.source.file(), self.control.open.file()].into_iter().flatten() {
+            file.still_open()?;
+        }
         if self.pending.as_ref().is_some_and(|pending| pending.is_cancelled()) {
             return Err(Error::new(Status::CANCELLED));
         }

@@ -244,6 +244,11 @@ where
     F: Future<Output = Result<T>>,
 {
     let (file, disk, server) = (control.file()?, control.disk()?, &control.request.connection.server);
+    // The handle may have been reclaimed by another session while the request waited.
+    let (session, open) = (control.request.session()?, &control.open);
+    if session.open(open.persistent_id, open.volatile_id).is_none() {
+        return Err(Error::new(Status::FILE_CLOSED));
+    }
     let _change = file.begin_change(server)?;
     let held = file.hold_times().await?;
     let delay = disk.share.sync.write_time_delay;

@@ -171,15 +171,17 @@ async fn write_token(control: &Control<'_>, target: &FileOpen, asked: &OffloadWr
     }
     control.check_write_lock(asked.file_offset, wanted)?;
     let data = wanted.min(metadata.size.saturating_sub(offset));
-    let copied = change(control, || copy(control, from, offset, target, asked.file_offset, data)).await?;
+    let write = || async {
+        let copied = copy(control, from, offset, target, asked.file_offset, data).await?;
+        if copied == data && data < wanted {
+            let zero = Extent::Zero { offset: asked.file_offset + data, length: wanted - data };
+            target.node.set_extent(&target.op, zero).await?;
+        }
+        Ok(copied)
+    };
+    let copied = change(control, write).await?;
     if copied < data {
         return Ok(copied);
-    }
-    if data < wanted {
-        target
-            .node
-            .set_extent(&target.op, Extent::Zero { offset: asked.file_offset + data, length: wanted - data })
-            .await?;
     }
     // If the source was written during the copy, the copied data is not what the token represents.
     if from.file != target.file && FileState::from(&from.node.metadata(&from.op).await?) != token.state {

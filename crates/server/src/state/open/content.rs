@@ -2,15 +2,21 @@
 //!
 //! A change may be carried out long after its request was received. Until it ends, the open keeps its locks and its
 //! share mode, even if it is closed or its connection is lost: otherwise another client could change the same bytes,
-//! and the older change would replace the newer one.
+//! and the older change would replace the newer one. CLOSE waits. Opens that are closed for another reason linger,
+//! so that nothing else waits for storage that hangs.
 
+use std::mem;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use parking_lot::Mutex;
 
 use proto::status::Status;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
-use super::FileOpen;
+use super::{FileOpen, Open};
 use crate::error::{Error, Result};
 use crate::state::Server;
 
@@ -21,9 +27,36 @@ const AWAITED: u32 = 1 << 31;
 #[derive(Default)]
 pub(crate) struct ContentChanges(AtomicU32);
 
-/// Wakes what waits for the end of the changes through an open.
+/// Opens that are closed when the changes through them have ended.
 #[derive(Default)]
-pub(crate) struct ChangesEnded(Notify);
+pub(crate) struct Lingering {
+    opens: Mutex<Vec<Arc<Open>>>,
+    /// Notified when the changes have ended through an open that is closed, or that a client reclaims.
+    ended: Notify,
+}
+
+impl Lingering {
+    /// Adds an open without a session through which a file is being changed.
+    pub(crate) fn add(&self, open: Arc<Open>) {
+        self.opens.lock().push(open);
+        // The changes may have ended before.
+        self.ended.notify_waiters();
+    }
+
+    /// Returns what completes when changes have ended. Enable it before looking.
+    pub(crate) fn ended(&self) -> Notified<'_> {
+        self.ended.notified()
+    }
+
+    /// Takes the opens without a change in progress.
+    pub(crate) fn take_settled(&self) -> Vec<Arc<Open>> {
+        let mut opens = self.opens.lock();
+        let is_changing = |open: &Arc<Open>| open.file().is_some_and(FileOpen::is_changing);
+        let (changing, settled) = mem::take(&mut *opens).into_iter().partition(is_changing);
+        *opens = changing;
+        settled
+    }
+}
 
 /// A change of a file's content in progress.
 pub(crate) struct ContentChange<'a> {
@@ -37,7 +70,7 @@ impl Drop for ContentChange<'_> {
     fn drop(&mut self) {
         self.file.end_caches(self.server);
         if self.file.changes.0.fetch_sub(1, Ordering::SeqCst) == AWAITED | 1 {
-            self.server.opens.changes_ended.0.notify_waiters();
+            self.server.opens.lingering.ended.notify_waiters();
         }
     }
 }
@@ -62,16 +95,26 @@ impl FileOpen {
         self.changes.0.load(Ordering::SeqCst) & !AWAITED != 0
     }
 
-    /// Waits until no change of the content is in progress through this handle. If the handle is closed, none begins
-    /// any more.
+    /// Waits until no change of the content is in progress through this handle.
     pub(crate) async fn changes_have_ended(&self, server: &Server) {
         while self.is_changing() {
-            let mut ended = pin!(server.opens.changes_ended.0.notified());
+            let mut ended = pin!(server.opens.lingering.ended());
             ended.as_mut().enable();
-            if self.changes.0.fetch_or(AWAITED, Ordering::SeqCst) & !AWAITED != 0 {
+            if self.awaits_changes() {
                 ended.await;
             }
         }
+    }
+
+    /// Closes this handle for changes. Returns whether one is in progress, whose end [`Lingering::ended`] reports.
+    pub(crate) fn end_changes(&self) -> bool {
+        // Ordered with the beginning of a change, which either sees it or is waited for.
+        self.closed.store(true, Ordering::SeqCst);
+        self.awaits_changes()
+    }
+
+    fn awaits_changes(&self) -> bool {
+        self.changes.0.fetch_or(AWAITED, Ordering::SeqCst) & !AWAITED != 0
     }
 
     /// Breaks other clients' caches of the content.

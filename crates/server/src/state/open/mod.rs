@@ -13,8 +13,7 @@ use proto::smb2::create::{CreateOptions, ShareAccess};
 use proto::status::Status;
 
 use self::channel_sequence::ChannelSequence;
-pub(crate) use self::content::ChangesEnded;
-pub(crate) use self::content::ContentChanges;
+pub(crate) use self::content::{ContentChanges, Lingering};
 pub use self::listing::Listing;
 pub(crate) use self::written::Written;
 use crate::accounting::{Charge, Payer, Resource};

@@ -11,7 +11,7 @@ use crate::state::band_counts::BandCounts;
 use crate::state::bins::Bins;
 use crate::state::durable::{Creations, Instances, Registry};
 use crate::state::odx::Tokens;
-use crate::state::open::ChangesEnded;
+use crate::state::open::Lingering;
 use crate::streams::Streams;
 use crate::streams::beside::DoubleMoves;
 use crate::tree::{Catalogues, SnapshotNames, Views};
@@ -20,8 +20,8 @@ use crate::tree::{Catalogues, SnapshotNames, Views};
 pub(crate) struct OpenState {
     /// Share modes, locks and caches of open files.
     pub(crate) files: files::Table,
-    /// Wakes what waits for the end of content changes.
-    pub(crate) changes_ended: ChangesEnded,
+    /// Opens that are closed when the changes through them have ended.
+    pub(crate) lingering: Lingering,
     /// Locks of requests that append to a file.
     pub(crate) appends: FileLocks,
     /// Watches of CHANGE_NOTIFY.
@@ -61,7 +61,7 @@ impl OpenState {
     pub(crate) fn new(environment: Arc<dyn Environment>) -> OpenState {
         OpenState {
             files: files::Table::default(),
-            changes_ended: ChangesEnded::default(),
+            lingering: Lingering::default(),
             appends: FileLocks::default(),
             watches: files::notify::Watches::default(),
             band_counts: BandCounts::new(environment.clone()),
