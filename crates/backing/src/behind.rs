@@ -49,19 +49,16 @@ impl Behind {
     }
 
     /// Waits until no work is running, and returns its error. `begin` begins the call that waits, whose time limit
-    /// ends the wait ([`Workers::begin`](crate::workers::Workers::begin)).
+    /// ends the wait ([`Workers::begin_always`](crate::workers::Workers::begin_always)).
     pub fn settled(
         self: &Arc<Self>,
-        begin: impl FnOnce() -> Result<(Completion<()>, Answer<Result<()>>)>,
+        begin: impl FnOnce() -> (Completion<()>, Answer<Result<()>>),
     ) -> Answer<Result<()>> {
         let mut state = self.0.lock();
         if state.running == 0 {
             return Answer::now(state.take_error());
         }
-        let (waiting, ended) = match begin() {
-            Ok(begun) => begun,
-            Err(error) => return Answer::now(Err(error)),
-        };
+        let (waiting, ended) = begin();
         state.waiting.push(waiting);
         drop(state);
         let behind = Arc::clone(self);
@@ -111,8 +108,8 @@ mod tests {
     use super::*;
 
     /// Begins a call that may take `limit`.
-    fn begin(limit: Option<Duration>) -> Result<(Completion<()>, Answer<Result<()>>)> {
-        Ok(Completion::begin(1, limit, &Arc::default()))
+    fn begin(limit: Option<Duration>) -> (Completion<()>, Answer<Result<()>>) {
+        Completion::begin(1, limit, &Arc::default())
     }
 
     fn settled(behind: &Arc<Behind>) -> Result<()> {
@@ -153,7 +150,6 @@ mod tests {
         let behind = Arc::new(Behind::default());
         let running = behind.begin();
         assert_eq!(block_on(behind.settled(|| begin(Some(Duration::from_millis(1))))), Err(Errno::TIMEDOUT));
-        assert_eq!(block_on(behind.settled(|| Err(Errno::AGAIN))), Err(Errno::AGAIN));
         running.end(Err(Errno::NOSPC));
         assert_eq!(settled(&behind), Err(Errno::NOSPC), "the error is not lost");
     }

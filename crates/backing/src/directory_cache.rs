@@ -296,7 +296,7 @@ impl<H> DirectoryCache<H> {
         }
         let known = state.protections.get(&directory).filter(|known| self.was_valid(known.read, since.at));
         let (protection, read) = match known {
-            Some(known) => (protection.merged(&known.value), known.read),
+            Some(known) => (protection.merged(&known.value), known.read.min(since.at)),
             None => (protection, since.at),
         };
         state.protections.insert(directory, Cached { value: protection, read });

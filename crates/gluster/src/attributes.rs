@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
+use backing::change_log::Coherence;
 use backing::metadata::{AttributeAccess, Stat};
 use backing::permissions::Permissions;
 use backing::workers::Lane;
@@ -249,7 +250,10 @@ impl Connection {
     /// may see its DOS attributes.
     pub(crate) fn metadata(&self, stat: &Stat, source: Source<'_>) -> Result<Metadata> {
         identity::assume_server()?;
-        if let Some(valid) = self.coherence.lifetime() {
+        // With the other kinds of coherence, nothing is cached under a stamp, or nobody else changes anything.
+        if let Coherence::Callback { valid } = self.coherence
+            && !valid.is_zero()
+        {
             self.stamps.age(valid);
         }
         // First the stamp: it is renewed after attributes are entered that are being stored.

@@ -33,7 +33,7 @@ use server::vfs::{
 
 use crate::attributes::Source;
 use crate::claims::Claims;
-use crate::exclusive::conflict;
+use crate::exclusive::{Beside, beside};
 use crate::identity::{self, LibraryIdentity};
 use crate::open_files::OpenFiles;
 use crate::outages::Outages;
@@ -103,41 +103,54 @@ type Open = HashMap<String, Weak<Connection>>;
 static OPEN: Mutex<Option<Open>> = Mutex::new(None);
 
 impl Connection {
-    /// Returns the connection to a volume, which all shares with the same settings use. Two calls at the same time may
-    /// make two connections, of which the first is used.
+    /// Returns the connection to a volume, which all shares with the same settings use, and all shares of an exclusive
+    /// volume. Two calls at the same time may make two connections, of which the first is used.
     ///
     /// # Errors
     /// The text says what happened and what to do.
     pub(crate) fn open(volume: &GlusterVolume) -> std::result::Result<Arc<Connection>, String> {
-        Connection::open_unless(volume, conflict)
+        Connection::open_beside(volume, beside)
     }
 
-    /// Like [`Connection::open`], for trials: also beside a connection that must be the only one.
-    pub(crate) fn open_beside(volume: &GlusterVolume) -> std::result::Result<Arc<Connection>, String> {
-        Connection::open_unless(volume, |_, _| None)
+    /// Like [`Connection::open`], for trials: a connection of its own for these settings, also beside an exclusive one.
+    pub(crate) fn open_for_trial(volume: &GlusterVolume) -> std::result::Result<Arc<Connection>, String> {
+        Connection::open_beside(volume, |_, _| Ok(Beside::Independent))
     }
 
-    /// Returns the connection to a volume, unless it is open with settings that `conflict` with these.
-    fn open_unless(
+    /// Returns the connection to a volume, as far as `beside` permits it with other connections to the same volume.
+    fn open_beside(
         volume: &GlusterVolume,
-        conflict: impl Fn(&GlusterVolume, &GlusterVolume) -> Option<String>,
+        beside: impl Fn(&GlusterVolume, &GlusterVolume) -> std::result::Result<Beside, String>,
     ) -> std::result::Result<Arc<Connection>, String> {
         let key = format!("{volume:?}");
-        let known = |open: &Open| open.get(&key).and_then(Weak::upgrade);
-        if let Some(known) = OPEN.lock().as_ref().and_then(known) {
+        let usable = |open: &Open, is_same: &dyn Fn(&Connection) -> bool| {
+            if let Some(known) = open.get(&key).and_then(Weak::upgrade) {
+                return Ok(Some(known));
+            }
+            for other in open.values().filter_map(Weak::upgrade).filter(|other| is_same(other)) {
+                if let Beside::Together = beside(volume, &other.settings)? {
+                    tracing::warn!(
+                        volume = volume.volume,
+                        "the volume is open with other settings of this or another \
+                                                            share, which stay in use until the server is restarted"
+                    );
+                    return Ok(Some(other));
+                }
+            }
+            Ok::<_, String>(None)
+        };
+        let names = |volume: &GlusterVolume| (volume.volume.clone(), volume.servers.clone());
+        let is_named = |other: &Connection| names(&other.settings) == names(volume);
+        if let Some(known) = usable(OPEN.lock().get_or_insert_default(), &is_named)? {
             return Ok(known);
         }
         let made = Connection::new(volume)?;
         let mut open = OPEN.lock();
         let open = open.get_or_insert_default();
-        if let Some(known) = known(open) {
-            return Ok(known);
-        }
         open.retain(|_, connection| connection.strong_count() > 0);
-        // The identity of the volume is compared, because a server may have several names.
-        let mut others = open.values().filter_map(Weak::upgrade).filter(|other| other.device == made.device);
-        if let Some(error) = others.find_map(|other| conflict(volume, &other.settings)) {
-            return Err(error);
+        // A server may have several names.
+        if let Some(known) = usable(open, &|other| other.device == made.device)? {
+            return Ok(known);
         }
         open.insert(key, Arc::downgrade(&made));
         Ok(made)

@@ -1,6 +1,7 @@
-//! Writing and flushing content by the library's asynchronous calls.
+//! Writing, flushing and closing content by the library's asynchronous calls.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use backing::completion::Completion;
 use bytes::Bytes;
@@ -32,6 +33,22 @@ pub(crate) fn write_all(file: Arc<OpenFile>, bytes: Bytes, offset: i64, through:
 }
 
 impl Open {
+    /// Closes the file, and completes `answer`.
+    pub(crate) fn close_now(&self, answer: Option<Completion<()>>) {
+        drop(self.listing.lock().take());
+        let data = self.data.lock().take();
+        match (data, answer) {
+            (Some((_, file)), answer) => OpenFile::close(file, answer),
+            (None, Some(answer)) => answer.complete(Ok(())),
+            (None, None) => {}
+        }
+    }
+
+    /// Returns whether closing the handle can return an error: of a write that no brick has confirmed.
+    pub(crate) fn close_matters(&self) -> bool {
+        self.written.load(Ordering::Relaxed) && self.connection().writes_behind
+    }
+
     /// Has the bricks write the file to their disks, and completes `answer`.
     pub(crate) fn flush_now(&self, op: &Op, answer: Completion<()>) -> Result<()> {
         identity::assume(op)?;

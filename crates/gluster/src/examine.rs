@@ -85,7 +85,7 @@ impl fmt::Display for Failure {
 pub fn examine(volume: &GlusterVolume, path: Option<&str>) -> std::result::Result<Examination, Failure> {
     sys::load().map_err(Failure::Library)?;
     let volume = GlusterVolume { log_file: None, ..volume.clone() };
-    let connection = Connection::open_beside(&volume).map_err(Failure::Volume)?;
+    let connection = Connection::open_for_trial(&volume).map_err(Failure::Volume)?;
     let text = connection.client.volfile().map_err(|error| Failure::Volume(format!("no volume file ({error})")))?;
     let options = Volfile::parse(&text);
     let coherence = connection.coherence();
@@ -170,7 +170,7 @@ fn reports(volume: &GlusterVolume, path: &str, top: &Volume) -> Result<bool> {
     let trial = Trial::create(&top.root.handle, FILES_OF_PART)?;
     let id = top.connection.id(&trial.object);
     let other = GlusterVolume { coherence: Some(Coherence::Timestamp), ..volume.clone() };
-    let other = Volume::open(Connection::open_beside(&other).map_err(|_| Errno::NOTCONN)?, path)?;
+    let other = Volume::open(Connection::open_for_trial(&other).map_err(|_| Errno::NOTCONN)?, path)?;
     // A brick reports changes of the files that a client has asked for.
     top.root.handle.child(&trial.name)?;
     let stamp = || top.connection.stamps.of(id, Time::default());

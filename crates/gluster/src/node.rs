@@ -38,7 +38,7 @@ pub(crate) struct Open {
     pub(crate) id: FileId,
     pub(crate) kind: Kind,
     /// The open file and its data access. It is taken when the handle is closed.
-    data: Mutex<Option<(Access, Arc<OpenFile>)>>,
+    pub(crate) data: Mutex<Option<(Access, Arc<OpenFile>)>>,
     /// The user of the look-up that opened the file.
     opener: Option<Op>,
     pub(crate) listing: Mutex<Option<Listing>>,
@@ -102,7 +102,7 @@ impl Open {
     /// Waits for what is done beside the client's requests, and returns its error.
     fn settled(&self, op: &Op) -> Answer<Result<()>> {
         let Some(behind) = &self.behind else { return Answer::now(Ok(())) };
-        behind.settled(|| self.connection().workers.begin(op))
+        behind.settled(|| self.connection().workers.begin_always(op))
     }
 
     /// Opens the file for data, if the user may.
@@ -197,21 +197,6 @@ impl Open {
             *open.listing.get_mut() = Some(Listing::open(self.connection(), op, &self.object)?.for_all());
         }
         Ok(open)
-    }
-
-    fn close_now(&self, answer: Option<Completion<()>>) {
-        drop(self.listing.lock().take());
-        let data = self.data.lock().take();
-        match (data, answer) {
-            (Some((_, file)), answer) => OpenFile::close(file, answer),
-            (None, Some(answer)) => answer.complete(Ok(())),
-            (None, None) => {}
-        }
-    }
-
-    /// Returns whether closing the handle can return an error: of a write that no brick has confirmed.
-    fn close_matters(&self) -> bool {
-        self.written.load(Ordering::Relaxed) && self.connection().writes_behind
     }
 
     fn permissions_now(&self, op: &Op) -> Result<u32> {
@@ -400,11 +385,19 @@ impl Handle {
         op: &Op,
         submit: impl FnOnce(&Arc<Open>, &Op, Completion<T>) -> Result<()> + Send + 'static,
     ) -> Answer<Result<T>> {
+        match self.0.connection().workers.begin(op) {
+            Ok(begun) => self.submit_begun(op, begun, submit),
+            Err(error) => Answer::now(Err(error)),
+        }
+    }
+
+    fn submit_begun<T: Send + 'static>(
+        &self,
+        op: &Op,
+        (completion, answer): (Completion<T>, Answer<Result<T>>),
+        submit: impl FnOnce(&Arc<Open>, &Op, Completion<T>) -> Result<()> + Send + 'static,
+    ) -> Answer<Result<T>> {
         let (open, user) = (Arc::clone(&self.0), op.clone());
-        let (completion, answer) = match self.0.connection().workers.begin(op) {
-            Ok(begun) => begun,
-            Err(error) => return Answer::now(Err(error)),
-        };
         let submitted = self.0.connection().run(op, move |_| submit(&open, &user, completion));
         Answer::later(async move {
             submitted.await?;
@@ -448,7 +441,8 @@ impl Node for Handle {
             }));
             return settled;
         }
-        let closed = self.submit(op, |open, _, answer| {
+        let begun = self.0.connection().workers.begin_always(op);
+        let closed = self.submit_begun(op, begun, |open, _, answer| {
             open.close_now(Some(answer));
             Ok(())
         });
@@ -526,9 +520,13 @@ impl Node for Handle {
 
     fn flush(&self, op: &Op) -> Answer<Result<()>> {
         let (open, user) = (Arc::clone(&self.0), op.clone());
-        self.0.settled(op).then(move |settled| {
-            let flushed = Handle(open).submit(&user, |open, op, answer| open.flush_now(op, answer));
-            flushed.map(move |flushed| settled.and(flushed))
+        self.0.settled(op).then(move |settled| match settled {
+            // A flush would wait for the same brick.
+            Err(Errno::TIMEDOUT) => Answer::now(settled),
+            _ => {
+                let flushed = Handle(open).submit(&user, |open, op, answer| open.flush_now(op, answer));
+                flushed.map(move |flushed| settled.and(flushed))
+            }
         })
     }
 

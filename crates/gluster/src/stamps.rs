@@ -22,22 +22,30 @@ struct State {
     own: HashMap<FileId, Time>,
     /// The earliest stamp of any file.
     floor: Time,
+    /// How often all files got new stamps. So many nanoseconds are added to each stamp, which is still the time of the
+    /// last change.
+    renewals: u64,
     /// When all files last got new stamps.
     renewed: Instant,
 }
 
 impl Default for State {
     fn default() -> State {
-        State { own: HashMap::new(), floor: Time::default(), renewed: Instant::now() }
+        State { own: HashMap::new(), floor: Time::default(), renewals: 0, renewed: Instant::now() }
     }
 }
 
 impl State {
     fn renew_all(&mut self) {
-        let latest = self.own.values().copied().max().unwrap_or_default();
-        self.floor = next(latest.max(self.floor)).max(now());
-        self.own.clear();
+        self.renewals += 1;
         self.renewed = Instant::now();
+    }
+
+    /// Forgets the stamps of single files. All files get a new one.
+    fn forget(&mut self) {
+        let latest = self.own.values().copied().max().unwrap_or_default();
+        self.floor = later(latest.max(self.floor), 1).max(now());
+        self.own.clear();
     }
 }
 
@@ -46,7 +54,7 @@ impl Stamps {
     pub(crate) fn of(&self, file: FileId, changed: Time) -> Time {
         let state = self.0.lock();
         let own = state.own.get(&file).copied().unwrap_or_default();
-        changed.max(own).max(state.floor)
+        later(changed.max(own).max(state.floor), state.renewals)
     }
 
     /// Gives a file a new stamp, after a change of its attributes.
@@ -54,11 +62,11 @@ impl Stamps {
         let now = now();
         let mut state = self.0.lock();
         if state.own.len() >= MOST {
-            state.renew_all();
+            state.forget();
         }
         let floor = state.floor;
         let own = state.own.entry(file).or_insert(floor);
-        *own = next(*own).max(now);
+        *own = later(*own, 1).max(now);
     }
 
     /// Gives all files new stamps.
@@ -80,12 +88,11 @@ fn now() -> Time {
     Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() }
 }
 
-/// Returns the time a nanosecond later.
-fn next(time: Time) -> Time {
-    match time.nanos {
-        999_999_999 => Time { secs: time.secs + 1, nanos: 0 },
-        nanos => Time { nanos: nanos + 1, ..time },
-    }
+/// Returns the time some nanoseconds later.
+fn later(time: Time, nanos: u64) -> Time {
+    const SECOND: u64 = 1_000_000_000;
+    let nanos = u64::from(time.nanos) + nanos;
+    Time { secs: time.secs + (nanos / SECOND) as i64, nanos: (nanos % SECOND) as u32 }
 }
 
 #[cfg(test)]

@@ -202,7 +202,13 @@ impl<I: ThreadIdentity> Workers<I> {
         if self.tally.hanging_of(caller.uid) >= self.data.sizes().in_all_of_one_user {
             return Err(Errno::TIMEDOUT);
         }
-        Ok(Completion::begin(caller.uid, self.limit(caller), &self.tally))
+        Ok(self.begin_always(caller))
+    }
+
+    /// Like [`Workers::begin`], whatever number of calls hang: for a call that ends others or gives up what they hold.
+    pub fn begin_always<T: Send + 'static>(&self, caller: impl Into<Caller>) -> (Completion<T>, Answer<Result<T>>) {
+        let caller = caller.into();
+        Completion::begin(caller.uid, self.limit(caller), &self.tally)
     }
 
     /// Does `work` on a worker for the user `uid` without a result. It is done whatever time passes until then; the

@@ -369,7 +369,7 @@ mod tests {
         let Storage::Gluster(volume) = server::testing::gluster("gv0") else { unreachable!("it is a volume") };
         let share = share();
         let exclusive = GlusterVolume { coherence: Some(Coherence::Exclusive), ..(*volume).clone() };
-        let other = GlusterVolume { log_level: 9, ..exclusive.clone() };
+        let other = GlusterVolume { coherence: Some(Coherence::Callback), ..exclusive.clone() };
         let elsewhere = GlusterVolume { volume: "gv1".to_owned(), ..other.clone() };
         let found = |volumes: &[&GlusterVolume]| conflicts(volumes.iter().map(|volume| (&share, *volume)));
         assert!(found(&[&exclusive, &exclusive, &elsewhere]).is_empty());

@@ -18,7 +18,7 @@ fn path(path: &str) -> RelPath {
 
 /// Opens a directory of a volume, and returns the connection that it uses.
 fn opened(volume: &GlusterVolume, directory: &str) -> (Arc<dyn Vfs>, Arc<Connection>) {
-    let connection = Connection::open_beside(volume).unwrap_or_else(|error| panic!("{error}"));
+    let connection = Connection::open_for_trial(volume).unwrap_or_else(|error| panic!("{error}"));
     (open(volume, directory).unwrap_or_else(|error| panic!("{error}")), connection)
 }
 

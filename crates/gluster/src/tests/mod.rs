@@ -45,7 +45,7 @@ fn volume(name: &str, coherence: Option<Coherence>) -> GlusterVolume {
 /// Opens a directory of a volume. The tests use a volume with each coherence at the same time, each test in a directory
 /// of its own.
 fn open(volume: &GlusterVolume, path: &str) -> Result<Arc<dyn Vfs>, String> {
-    let connection = connection::Connection::open_beside(volume)?;
+    let connection = connection::Connection::open_for_trial(volume)?;
     let opened = volume::Volume::open(connection, path).map_err(|error| error.to_string())?;
     Ok(Arc::new(opened))
 }

@@ -22,8 +22,9 @@ impl Server {
     }
 
     /// Runs forever and cleans up what expires: detached opens past their timeout, and oplock breaks that local
-    /// programs wait for. Closes opens after the changes through them have ended. Also deletes old files in recycle bins, and re-checks what clients that watch directories may
-    /// be notified of. Run it concurrently with the connections.
+    /// programs wait for. Closes opens after the changes through them have ended. Also deletes old files in recycle
+    /// bins, and re-checks what clients that watch directories may be notified of. Run it concurrently with the
+    /// connections.
     pub async fn scavenge(&self) {
         let (mut opens, mut oplocks) = (pin!(scavenge_opens(self)), pin!(self.end_awaited()));
         let mut watches = pin!(self.opens.watches.checks.run());
