@@ -251,9 +251,7 @@ impl Connection {
     pub(crate) fn metadata(&self, stat: &Stat, source: Source<'_>) -> Result<Metadata> {
         identity::assume_server()?;
         // With the other kinds of coherence, nothing is cached under a stamp, or nobody else changes anything.
-        if let Coherence::Callback { valid } = self.coherence
-            && !valid.is_zero()
-        {
+        if let Coherence::Callback { valid } = self.coherence {
             self.stamps.age(valid);
         }
         // First the stamp: it is renewed after attributes are entered that are being stored.

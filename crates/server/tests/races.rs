@@ -10,7 +10,7 @@ use proto::dtyp::{AccessMask as A, Acl, SecurityDescriptor, Sid};
 use proto::fscc::{FileInformationClass, FileRenameInformation};
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
-use proto::smb2::create_context::{LeaseFlags, LeaseV1};
+use proto::smb2::create_context::{AllocationSize, LeaseFlags, LeaseV1};
 use proto::smb2::header::Command;
 use proto::smb2::set_info::SetInfoRequest;
 use proto::smb2::write::WriteRequest;
@@ -392,6 +392,47 @@ fn a_file_that_is_deleted_while_it_cannot_be_opened() {
         assert_eq!((server.open_count(), server.open_files()), (0, 0), "{steps}");
     }
     assert!(overtaken > 0, "it never had the last open");
+}
+
+/// Has no space for what a CREATE reserves, which it finds out late.
+struct Full;
+
+impl Script for Full {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        match operation {
+            Operation::SetExtent => {
+                Fault { before: Some(faulty::yields(30)), error: Some(Errno::NOSPC), ..Fault::default() }
+            }
+            _ => Fault::default(),
+        }
+    }
+}
+
+/// A file whose CREATE fails is not removed if another client has opened it or has written to it meanwhile.
+#[test]
+fn a_file_that_is_written_before_its_create_fails() {
+    for closes in [false, true] {
+        let server = TestServer::builder()
+            .share(|share| share.sync.strict_allocate = true)
+            .wrap_volume(|volume| Faulty::new(volume, Arc::new(Full)))
+            .start();
+        let (mut first, mut second) =
+            (TestClient::logged_on(&server, "alice"), TestClient::logged_on(&server, "alice"));
+        let reserves = create(&mut first, "file", |create| {
+            create.create_contexts = vec![AllocationSize { allocation_size: 1 << 20 }.to_context()];
+        });
+        let frames = first.send(&reserves);
+        let file = open(&mut second, "file", |create| create.create_disposition = CreateDisposition::OPEN);
+        let file = file.expect("it was created");
+        let write = WriteRequest { file_id: file, length: 4, buffer: b"data", ..WriteRequest::default() };
+        let written = second.request(Command::WRITE, |out| write.encode(out));
+        assert_eq!(status(&written), Status::SUCCESS);
+        if closes {
+            second.close(file);
+        }
+        assert_eq!(status(&finish(&mut first, frames)), Status::DISK_FULL);
+        assert!(exists(&mut second, "file"), "{closes}");
+    }
 }
 
 /// Delays the response of a creation, so that the file exists on disk for a while before.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 pub use self::restore::Restored;
-use crate::command::close::{close_ended, close_lingering, close_unasked};
+use crate::command::close::{close_ended, close_lingering, close_now, close_unasked};
 use crate::state::Server;
 use crate::state::durable::Failed;
 
@@ -40,10 +40,14 @@ impl Server {
         .await;
     }
 
-    /// Closes all detached opens, because the server stops and their clients cannot reconnect.
+    /// Closes all detached opens, because the server stops and their clients cannot reconnect, and those that lingered
+    /// until now. Call it after [`Server::scavenge`] has ended.
     pub async fn close_detached(&self) {
         for open in self.opens.durable.take() {
             close_unasked(self, &open).await;
+        }
+        for open in self.opens.lingering.take_settled() {
+            close_now(self, &open).await;
         }
     }
 }

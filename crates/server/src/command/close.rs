@@ -1,6 +1,7 @@
 //! CLOSE ([MS-SMB2] 3.3.5.10), and the cleanup of opens that are closed for any other reason.
 
-use std::pin::pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -90,25 +91,35 @@ pub(crate) async fn close_open(server: &Server, open: &Arc<Open>) -> std::result
 /// As [`close_open`], for an open that no client waits for. Logs an error. If a change is in progress through it, it is
 /// closed after that, and this does not wait.
 pub(crate) async fn close_unasked(server: &Server, open: &Arc<Open>) {
-    match open.file().is_some_and(FileOpen::end_changes) {
-        true => server.opens.lingering.add(open.clone()),
+    match open.file().is_some_and(|file| begin_close(server, open, file)) {
+        true => {
+            // It must not return after a restart.
+            durable::remove(server, open).await;
+            server.opens.lingering.add(open.clone());
+        }
         false => close_now(server, open).await,
     }
 }
 
-/// Closes opens when the changes through them have ended, forever.
+/// Closes opens when the changes through them have ended, forever. One whose storage hangs delays no others.
 pub(crate) async fn close_lingering(server: &Server) {
+    let mut closing: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> = Vec::new();
     loop {
         let mut ended = pin!(server.opens.lingering.ended());
         ended.as_mut().enable();
         for open in server.opens.lingering.take_settled() {
-            close_now(server, &open).await;
+            closing.push(Box::pin(async move { close_now(server, &open).await }));
         }
-        ended.await;
+        poll_fn(|context| {
+            closing.retain_mut(|close| close.as_mut().poll(context).is_pending());
+            ended.as_mut().poll(context)
+        })
+        .await;
     }
 }
 
-async fn close_now(server: &Server, open: &Arc<Open>) {
+/// As [`close_unasked`], for an open through which nothing is being changed.
+pub(crate) async fn close_now(server: &Server, open: &Arc<Open>) {
     if let Err(errno) = close_open(server, open).await {
         let path = open.file().map(|file| file.name.path.lock().clone()).unwrap_or_default();
         tracing::error!(%path, ?errno, "data that a client had written is lost: the file system reported an error when \
@@ -116,8 +127,10 @@ async fn close_now(server: &Server, open: &Arc<Open>) {
     }
 }
 
-async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::result::Result<(), Errno> {
-    file.end_changes();
+/// Ends what does not wait for changes in progress: no change begins, and requests that wait on the open are answered.
+/// Returns whether a change is in progress.
+fn begin_close(server: &Server, open: &Arc<Open>, file: &FileOpen) -> bool {
+    let is_changing = file.end_changes();
     if let Some(id) = file.durability.take_creation() {
         server.opens.creations.forget(id);
     }
@@ -127,6 +140,11 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
     for waiting in file.waiting.lock().drain(..) {
         waiting.cancel();
     }
+    is_changing
+}
+
+async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::result::Result<(), Errno> {
+    begin_close(server, open, file);
     file.changes_have_ended(server).await;
     change_notify::end(server, open, file);
     let disk = open.tree.disk();

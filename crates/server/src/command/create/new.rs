@@ -26,7 +26,7 @@ use crate::security::access;
 use crate::security::set::{apply, new_file};
 use crate::state::abandoned::What;
 use crate::tree::Disk;
-use crate::vfs::{Create, Created, Errno, Extent, FileId, Metadata, NewFile, Node, Parent, RelPath, SetMetadata};
+use crate::vfs::{Create, Created, Errno, Extent, FileId, Kind, Metadata, NewFile, Node, Parent, RelPath, SetMetadata};
 
 /// The location of a new file.
 pub(super) struct NewName {
@@ -134,7 +134,7 @@ impl Creation<'_> {
         match self.complete(&node, metadata, protected).await {
             Ok(metadata) => Ok(Some((node, metadata))),
             Err(error) => {
-                self.remove(&metadata).await;
+                self.remove(&node, &metadata).await;
                 Err(error)
             }
         }
@@ -153,14 +153,17 @@ impl Creation<'_> {
         Ok(metadata)
     }
 
-    /// Removes the file, unless another client has opened it meanwhile.
-    async fn remove(&self, metadata: &Metadata) {
+    /// Removes the file, unless another client has opened it meanwhile, or has written to it.
+    async fn remove(&self, node: &Arc<dyn Node>, metadata: &Metadata) {
         let Creation { request, disk, .. } = self;
         let (server, path) = (&request.connection.server, self.path());
         let now = server.environment.uptime();
-        let Ok(_closed) = server.opens.files.begin_replacement(metadata.id, now, false) else {
-            return entered::stays(request, metadata.id, metadata.kind, self.open_name);
-        };
+        let stays = || entered::stays(request, metadata.id, metadata.kind, self.open_name);
+        let Ok(_closed) = server.opens.files.begin_replacement(metadata.id, now, false) else { return stays() };
+        // The space of a directory is that of its names, with which it is not removed.
+        if metadata.kind == Kind::File && node.metadata(&disk.op).await.is_ok_and(|now| now.size > 0) {
+            return stays();
+        }
         if let Err(errno) = disk.vfs.unlink(&disk.op, &path, metadata.id, metadata.kind).await {
             tracing::debug!(%path, ?errno, "cannot remove a file whose CREATE has failed");
             server.changed(disk, &path, Change::added(metadata.kind));

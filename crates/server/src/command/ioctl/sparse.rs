@@ -123,6 +123,9 @@ async fn zero_range(control: &Control<'_>, file: &FileOpen, offset: u64, length:
             file.node.set_extent(&file.op, Extent::Zero { offset: offset + done, length: count }).await?;
             done += count;
         }
+        if done < length {
+            return Err(Error::new(Status::FILE_CLOSED));
+        }
         let metadata = file.node.metadata(&file.op).await?;
         if disk.share.sync.strict_allocate && !is_sparse(control, &metadata)? {
             fill(file, &metadata).await?;
