@@ -6,7 +6,9 @@
 mod client;
 mod model;
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use proto::status::Status;
 use server::testing::{ManualClock, TestServer};
@@ -159,6 +161,7 @@ impl Stage {
         self.learn(number);
         let back = Actor::new(&self.server, number as u8);
         std::mem::replace(&mut self.actors[number], back).vanish(&mut self.model);
+        clean(&self.server);
     }
 
     /// All clients finish; no state may be left over.
@@ -173,7 +176,16 @@ impl Stage {
         for actor in self.actors {
             actor.vanish(&mut self.model);
         }
+        clean(&self.server);
         assert_eq!((self.server.open_count(), self.server.lease_count()), (0, 0), "no open or lease may remain");
+    }
+}
+
+/// Has the server close the opens through which a change was in progress when they were to be closed.
+fn clean(server: &TestServer) {
+    let mut cleaning = pin!(server.scavenge());
+    for _ in 0..100 {
+        assert!(cleaning.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
 }
 
