@@ -19,8 +19,14 @@ fn a_directory_over_which_something_is_mounted_is_not_taken_for_the_former() {
     again.args(["--mount", "--propagation", "private"]);
     again.arg(std::env::current_exe().expect("the path of the test program is known"));
     again.args(["--exact", "--nocapture", name]).env(ALONE, "1");
-    let done = process(|| again.status()).expect("the unshare program exists");
-    assert!(done.success(), "{done}");
+    // Its results must not appear among those of this process.
+    let done = process(|| again.output()).expect("the unshare program exists");
+    assert!(
+        done.status.success(),
+        "{}\n{}",
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    );
 }
 
 fn mounted_later() {
