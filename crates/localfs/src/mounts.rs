@@ -1,8 +1,8 @@
 //! Changes of the process's mount table. A directory of a local file system may later be covered by one whose calls
 //! wait for another machine.
 //!
-//! One thread of the process waits for changes, which the kernel reports to those who poll the table. A call therefore
-//! learns of them without a system call.
+//! One thread of the process waits for changes, which the kernel reports to a program that polls the table. A call
+//! therefore learns of them without a system call.
 
 use std::fs::File;
 use std::io;

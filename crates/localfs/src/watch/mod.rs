@@ -110,7 +110,7 @@ pub(crate) fn new_queue() -> Option<OwnedFd> {
     inotify::init(flags).inspect_err(warn).ok()
 }
 
-/// Creates the process's queue, if there is none. The first share does so, because those that follow may take all
+/// Creates the process's queue, unless it exists. The first share does so, because those that follow may take all
 /// queues that the kernel grants.
 pub(crate) fn reserve() -> Option<&'static Watcher> {
     static WATCHER: OnceLock<Watcher> = OnceLock::new();

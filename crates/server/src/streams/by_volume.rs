@@ -22,7 +22,7 @@ impl<T> Default for ByVolume<T> {
 }
 
 impl<T> ByVolume<T> {
-    /// Returns the value for a volume, which `make` makes if there is none.
+    /// Returns the value for a volume, which `make` makes for a new one.
     pub(super) fn entry(&mut self, (number, vfs): (u64, &Arc<dyn Vfs>), make: impl FnOnce() -> T) -> &T {
         if self.entries.len() >= 2 * self.swept + SPARE && !self.entries.contains_key(&number) {
             self.entries.retain(|_, (vfs, _)| vfs.strong_count() > 0);

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-
 use proto::status::Status;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
