@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use backing::behind::Behind;
 use backing::directory_cache::Directory;
-use backing::metadata::{Stat, store, stored};
+use backing::metadata::{Stat, store};
 use backing::workers::Lane;
 use server::acl::model::posix_acl::{self, PosixAcl};
 use server::vfs::xattr::DosAttributes;
@@ -59,7 +59,7 @@ impl Connection {
                 let source = Source { object: &object, file: None };
                 // The user owns the file. The bricks may still check an ACL that the file had when it was created, and
                 // refuse the call to the user.
-                stored = identity::assume_server().and_then(|()| connection.store_first(&source, &attributes));
+                stored = identity::assume_server().and_then(|()| store(&source, &attributes, false));
                 connection.unstored.lock().remove(&id);
                 connection.recent.forget(id);
             }
@@ -71,14 +71,6 @@ impl Connection {
         };
         self.workers.submit(op.uid, Lane::Data, Box::new(work));
         behind
-    }
-
-    /// Stores the attributes of a new file. On a replicated volume they are asked for, and stored once more if the file
-    /// then has none. With GlusterFS 10.3 that happened to one of some hundred new files.
-    fn store_first(&self, source: &Source<'_>, attributes: &DosAttributes) -> Result<()> {
-        store(source, attributes, false)?;
-        let is_lost = self.replicates && stored(source) == DosAttributes::default();
-        if is_lost { store(source, attributes, false) } else { Ok(()) }
     }
 }
 

@@ -91,8 +91,6 @@ pub(crate) struct Connection {
     pub(crate) device: u64,
     /// Whether a write may be accepted before a brick has it.
     pub(crate) writes_behind: bool,
-    /// Whether the volume has several copies of each file.
-    pub(crate) replicates: bool,
     /// The file in which the library says which parts of a distributed volume are connected.
     parts: Option<CString>,
 }
@@ -231,7 +229,6 @@ impl Connection {
             },
             device: hasher.finish(),
             writes_behind: volfile.writes_behind,
-            replicates: volfile.replicates,
             parts,
             settings: volume.clone(),
             client,

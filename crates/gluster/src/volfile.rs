@@ -14,8 +14,6 @@ pub struct Volfile {
     pub cached_for: Option<Duration>,
     /// `performance.write-behind`: writes are accepted before a brick has them.
     pub writes_behind: bool,
-    /// The volume has several copies of each file.
-    pub replicates: bool,
     /// `performance.parallel-readdir`: all bricks are asked for a listing at the same time.
     pub parallel_listings: bool,
     /// `server.manage-gids`: bricks look up the groups of a user, and ignore those that they are sent.
@@ -40,7 +38,6 @@ impl Volfile {
                     match name {
                         "performance/write-behind" => found.writes_behind = true,
                         "performance/md-cache" => found.caches_metadata = true,
-                        "cluster/replicate" => found.replicates = true,
                         "protocol/client" => found.bricks += 1,
                         _ => {}
                     }
@@ -104,7 +101,6 @@ mod tests {
             invalidates: true,
             cached_for: Some(Duration::from_secs(600)),
             writes_behind: true,
-            replicates: false,
             parallel_listings: true,
             looks_up_groups: true,
             bricks: 2,
@@ -112,8 +108,6 @@ mod tests {
         };
         assert_eq!(Volfile::parse(text), expected);
         assert_eq!(Volfile::distribution(text), Some("v-dht"));
-        let copies = Volfile { replicates: true, ..Volfile::default() };
-        assert_eq!(Volfile::parse("volume r\n type cluster/replicate\n subvolumes b c\nend-volume\n"), copies);
         let other = "volume a\n type performance/quick-read\n option cache-invalidation true\n\
                      option parallel-readdir on\n subvolumes b c\nend-volume\n";
         assert_eq!(Volfile::parse(other), Volfile::default(), "they are another translator's");

@@ -11,6 +11,7 @@ use server::vfs::{Errno, Result};
 
 use super::attribute_calls::AttributeCalls;
 use super::object::{GFID, gfid};
+use super::values::Values;
 use super::{Calls, Functions, Object, Opaque, done, functions, length, no_stat};
 
 /// `GLFS_EVENT_INODE_INVALIDATE`, and the reason of such an event.
@@ -48,6 +49,7 @@ pub(crate) struct Client {
     /// How often each function was called for files.
     pub(crate) calls: Calls,
     pub(super) attribute_calls: AttributeCalls,
+    pub(super) values: Values,
     /// Kept for the library, which has its address.
     changed: OnceLock<Box<Changed>>,
 }
@@ -76,6 +78,7 @@ impl Client {
             name,
             calls: Calls::default(),
             attribute_calls: AttributeCalls::default(),
+            values: Values::default(),
             changed: OnceLock::new(),
         };
         for server in &volume.servers {

@@ -17,6 +17,7 @@ mod attribute_calls;
 mod client;
 mod file;
 mod object;
+mod values;
 
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
 use std::sync::OnceLock;

@@ -16,6 +16,9 @@ const SET_GID: c_int = 0x4;
 const SET_ATIME: c_int = 0x10;
 const SET_MTIME: c_int = 0x20;
 
+/// How often a brick is asked for an attribute while earlier answers arrive.
+const ATTEMPTS: usize = 5;
+
 /// The length of a gfid, which identifies a file within a volume.
 pub(super) const GFID: usize = 16;
 
@@ -25,6 +28,20 @@ pub(super) fn gfid(library: &Functions, object: NonNull<Opaque>) -> Result<u128>
     // SAFETY: the buffer has this length.
     let written = unsafe { (library.h_extract_handle)(object.as_ptr(), id.as_mut_ptr(), GFID as c_int) };
     if length(written)? == GFID { Ok(u128::from_be_bytes(id)) } else { Err(Errno::IO) }
+}
+
+/// Returns whether the value of an attribute is the one that was set. The value of a POSIX ACL need not be.
+fn is_known_as_set(name: &CStr) -> bool {
+    [&b"user."[..], b"security."].iter().any(|namespace| name.to_bytes().starts_with(namespace))
+}
+
+/// Returns the value that a call has read, `Some(None)` for a missing one; `None` if the call says neither.
+fn reported<'a>(read: &Result<usize>, value: &'a [u8]) -> Option<Option<&'a [u8]>> {
+    match read {
+        Ok(length) => value.get(..*length).map(Some),
+        Err(Errno::NODATA) => Some(None),
+        Err(_) => None,
+    }
 }
 
 /// A file, directory or link of a volume (`glfs_object_t`), which need not be open.
@@ -187,6 +204,36 @@ impl Object {
     /// Reads an extended attribute, or without a name the names of all, each with a NUL after it. Returns the length of
     /// the value; `Errno::RANGE` if the buffer is too small.
     pub(crate) fn get_xattr(&self, name: Option<&CStr>, value: &mut [u8]) -> Result<usize> {
+        let read = self.cached_xattr(name, value);
+        let Some(name) = name.filter(|name| is_known_as_set(name)) else { return read };
+        let values = &self.client.values;
+        let Some(doubt) = reported(&read, value).and_then(|value| values.doubt(self.gfid, name, value)) else {
+            return read;
+        };
+        let mut names = [0; 1024];
+        let mut again = read;
+        for _ in 0..ATTEMPTS {
+            // With the names, a brick reports the values of the attributes that the library caches.
+            let asked = self.cached_xattr(None, &mut names);
+            again = self.cached_xattr(Some(name), value);
+            tracing::debug!(?name, ?read, ?asked, ?again, "a brick was asked for an attribute");
+            let (Some(names), Some(value)) =
+                (asked.ok().and_then(|length| names.get(..length)), reported(&again, value))
+            else {
+                break;
+            };
+            // An earlier answer may have arrived in between.
+            let exists = names.split(|&byte| byte == 0).any(|listed| listed == name.to_bytes());
+            if exists == value.is_some() {
+                values.settle(&doubt, value);
+                break;
+            }
+        }
+        again
+    }
+
+    /// Reads an extended attribute. The library may answer from its cache.
+    fn cached_xattr(&self, name: Option<&CStr>, value: &mut [u8]) -> Result<usize> {
         let name = name.map_or(ptr::null(), CStr::as_ptr);
         // SAFETY: the objects are open, a name ends with a NUL, and the buffer has this length.
         let read = unsafe {
@@ -205,15 +252,29 @@ impl Object {
                 set(self.fs(), self.raw.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), flags)
             })
         };
-        if self.is_directory { self.client.attribute_calls.of_directory(call) } else { call() }
+        self.noted(name, Some(value), || {
+            if self.is_directory { self.client.attribute_calls.of_directory(call) } else { call() }
+        })
     }
 
     /// Removes an extended attribute.
     pub(crate) fn remove_xattr(&self, name: &CStr) -> Result<()> {
-        self.client.attribute_calls.apart(|| {
+        let call = || {
             // SAFETY: the objects are open and the name ends with a NUL.
             done(unsafe { (counted!(self.client, h_removexattrs))(self.fs(), self.raw.as_ptr(), name.as_ptr()) })
-        })
+        };
+        self.noted(name, None, || self.client.attribute_calls.apart(call))
+    }
+
+    /// Makes a call that gives an attribute this value, or with `None` removes it.
+    fn noted(&self, name: &CStr, value: Option<&[u8]>, call: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !is_known_as_set(name) {
+            return call();
+        }
+        let change = self.client.values.begin(self.gfid, name, value);
+        let done = call();
+        self.client.values.end(&change, done.is_ok());
+        done
     }
 
     /// Returns the target of this symbolic link.

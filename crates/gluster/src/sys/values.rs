@@ -1,0 +1,246 @@
+//! The values of extended attributes that this client has set.
+//!
+//! `performance/md-cache` caches extended attributes, which the answer of a brick to a look-up carries. It takes those
+//! of any answer. If a brick processes a look-up before an attribute is set, and its answer arrives after that of the
+//! change, the earlier value replaces the later one, or the attribute is missing. That is reported until the cache
+//! ends, for ten minutes on volumes for Samba. With GlusterFS 10.3 that happened to one of some hundred new files that
+//! others looked up at the same time.
+//!
+//! This module therefore knows what was set. Another value is asked of a brick.
+
+use std::collections::hash_map::{Entry, RandomState};
+use std::collections::{HashMap, VecDeque};
+use std::ffi::CStr;
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// How long an attribute is known after it was set: as long as the library may answer from its cache on volumes for
+/// Samba, and the time in which the answers of earlier calls arrive.
+const LASTING: Duration = Duration::from_secs(610);
+
+/// Maximum number of attributes. Beyond it, those that were recorded first are forgotten earlier.
+const MOST: usize = 65_536;
+
+/// The hash of an attribute's file and name. If two attributes have the same, a brick is asked more often.
+type Key = u64;
+
+/// The attributes that were set lately.
+#[derive(Default)]
+pub(super) struct Values {
+    state: Mutex<State>,
+    hasher: RandomState,
+}
+
+#[derive(Default)]
+struct State {
+    known: HashMap<Key, Known>,
+    /// Each of the attributes once, the one that was recorded first at the front, with the earliest time of its last
+    /// change.
+    queue: VecDeque<(Instant, Key)>,
+}
+
+/// What is known of an attribute.
+struct Known {
+    value: Value,
+    /// Changes that are not complete.
+    running: u32,
+    /// The number of changes that began or ended.
+    version: u64,
+    changed: Instant,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Value {
+    /// The hash of the value; `None`: the attribute is missing.
+    Is(Option<u64>),
+    /// Which of several changes came last is not known, so that a brick is asked.
+    Unknown,
+}
+
+/// A change of an attribute that is not complete.
+pub(super) struct Change {
+    key: Key,
+    value: Option<u64>,
+    version: u64,
+}
+
+/// A value was reported that the attribute cannot have.
+pub(super) struct Doubt {
+    key: Key,
+    version: u64,
+}
+
+impl Values {
+    fn key(&self, gfid: u128, name: &CStr) -> Key {
+        self.hasher.hash_one((gfid, name))
+    }
+
+    fn hash(&self, value: Option<&[u8]>) -> Option<u64> {
+        value.map(|value| self.hasher.hash_one(value))
+    }
+
+    /// Records that an attribute is about to be set, or with `None` removed.
+    pub(super) fn begin(&self, gfid: u128, name: &CStr, value: Option<&[u8]>) -> Change {
+        let (key, value, now) = (self.key(gfid, name), self.hash(value), Instant::now());
+        let mut state = self.state.lock();
+        let State { known, queue } = &mut *state;
+        let entry = known.entry(key);
+        if matches!(entry, Entry::Vacant(_)) {
+            queue.push_back((now, key));
+        }
+        let of = entry.or_insert(Known { value: Value::Unknown, running: 0, version: 0, changed: now });
+        of.running += 1;
+        of.version += 1;
+        let version = of.version;
+        state.forget(now);
+        Change { key, value, version }
+    }
+
+    /// Records that a change is complete.
+    pub(super) fn end(&self, change: &Change, succeeded: bool) {
+        let mut state = self.state.lock();
+        let Some(known) = state.known.get_mut(&change.key) else { return };
+        let is_alone = known.version == change.version && known.running == 1;
+        known.running = known.running.saturating_sub(1);
+        known.version += 1;
+        known.changed = Instant::now();
+        known.value = if succeeded && is_alone { Value::Is(change.value) } else { Value::Unknown };
+    }
+
+    /// Returns a doubt if an attribute cannot have this value, or with `None` cannot be missing. While it is being
+    /// changed, it may have any.
+    pub(super) fn doubt(&self, gfid: u128, name: &CStr, value: Option<&[u8]>) -> Option<Doubt> {
+        let key = self.key(gfid, name);
+        let state = self.state.lock();
+        let known = state.known.get(&key).filter(|known| known.running == 0)?;
+        (known.value != Value::Is(self.hash(value))).then_some(Doubt { key, version: known.version })
+    }
+
+    /// Records the value that a brick reported after a doubt. It may be one that another client of the volume set.
+    pub(super) fn settle(&self, doubt: &Doubt, value: Option<&[u8]>) {
+        let value = Value::Is(self.hash(value));
+        let mut state = self.state.lock();
+        if let Some(known) = state.known.get_mut(&doubt.key).filter(|known| known.version == doubt.version) {
+            known.value = value;
+        }
+    }
+}
+
+impl State {
+    /// Forgets attributes that were not changed lately, a few with each change.
+    fn forget(&mut self, now: Instant) {
+        for _ in 0..2 {
+            let is_full = self.queue.len() > MOST;
+            let is_over = |changed: Instant| now.saturating_duration_since(changed) >= LASTING;
+            if !self.queue.front().is_some_and(|(changed, _)| is_full || is_over(*changed)) {
+                return;
+            }
+            let Some((_, key)) = self.queue.pop_front() else { return };
+            match self.known.get(&key) {
+                Some(known) if known.running > 0 => self.queue.push_back((now, key)),
+                Some(known) if !is_full && !is_over(known.changed) => self.queue.push_back((known.changed, key)),
+                _ => {
+                    self.known.remove(&key);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &CStr = c"user.attribute";
+
+    fn set(values: &Values, file: u128, value: Option<&[u8]>) {
+        let change = values.begin(file, NAME, value);
+        values.end(&change, true);
+    }
+
+    #[test]
+    fn another_value_than_the_one_that_was_set_is_doubted() {
+        let values = Values::default();
+        assert!(values.doubt(1, NAME, None).is_none(), "nothing is known of it");
+        set(&values, 1, Some(b"new"));
+        assert!(values.doubt(1, NAME, Some(b"new")).is_none());
+        assert!(values.doubt(1, NAME, None).is_some());
+        assert!(values.doubt(2, NAME, None).is_none(), "another file");
+        assert!(values.doubt(1, c"user.other", None).is_none(), "another attribute");
+        let doubt = values.doubt(1, NAME, Some(b"old")).expect("it was replaced");
+        // Another client has set it.
+        values.settle(&doubt, Some(b"theirs"));
+        assert!(values.doubt(1, NAME, Some(b"theirs")).is_none());
+        set(&values, 1, None);
+        assert!(values.doubt(1, NAME, Some(b"theirs")).is_some());
+        assert!(values.doubt(1, NAME, None).is_none());
+    }
+
+    #[test]
+    fn a_value_is_not_doubted_while_it_is_changed() {
+        let values = Values::default();
+        set(&values, 1, Some(b"old"));
+        let first = values.begin(1, NAME, Some(b"first"));
+        let second = values.begin(1, NAME, Some(b"second"));
+        assert!(values.doubt(1, NAME, None).is_none());
+        values.end(&first, true);
+        assert!(values.doubt(1, NAME, None).is_none());
+        values.end(&second, true);
+        // Which one is the last is not known.
+        let doubt = values.doubt(1, NAME, Some(b"first")).expect("a brick has to be asked");
+        values.settle(&doubt, Some(b"first"));
+        assert!(values.doubt(1, NAME, Some(b"first")).is_none());
+    }
+
+    #[test]
+    fn a_change_that_failed_may_have_been_made() {
+        let values = Values::default();
+        set(&values, 1, Some(b"old"));
+        let change = values.begin(1, NAME, Some(b"new"));
+        values.end(&change, false);
+        assert!(values.doubt(1, NAME, Some(b"old")).is_some());
+        assert!(values.doubt(1, NAME, Some(b"new")).is_some());
+    }
+
+    #[test]
+    fn an_answer_from_before_a_change_settles_nothing() {
+        let values = Values::default();
+        set(&values, 1, Some(b"old"));
+        let doubt = values.doubt(1, NAME, None).expect("it was set");
+        set(&values, 1, Some(b"new"));
+        values.settle(&doubt, Some(b"old"));
+        assert!(values.doubt(1, NAME, Some(b"new")).is_none());
+        assert!(values.doubt(1, NAME, Some(b"old")).is_some());
+    }
+
+    #[test]
+    fn the_number_of_attributes_is_limited() {
+        let values = Values::default();
+        let running = values.begin(0, NAME, Some(b"running"));
+        for file in 1..=MOST as u128 + 100 {
+            set(&values, file, Some(b"set"));
+        }
+        let state = values.state.lock();
+        assert!(state.queue.len() <= MOST + 1 && state.known.len() == state.queue.len());
+        drop(state);
+        assert!(values.doubt(1, NAME, None).is_none(), "it is forgotten");
+        values.end(&running, true);
+        assert!(values.doubt(0, NAME, None).is_some(), "a change that goes on is kept");
+    }
+
+    #[test]
+    fn what_was_not_changed_lately_is_forgotten() {
+        let values = Values::default();
+        set(&values, 1, Some(b"old"));
+        set(&values, 2, Some(b"old"));
+        let later = Instant::now() + LASTING;
+        let mut state = values.state.lock();
+        let changed = values.key(2, NAME);
+        state.known.get_mut(&changed).expect("it is known").changed = later;
+        state.forget(later);
+        assert_eq!(state.known.keys().collect::<Vec<_>>(), [&changed]);
+        assert_eq!(state.queue, [(later, changed)]);
+    }
+}
