@@ -63,6 +63,10 @@ const UNKNOWN: u8 = 0;
 const NONE: u8 = 1;
 const USED: u8 = 2;
 
+/// Errors of calls that may have been carried out.
+const UNCERTAIN: [Errno; 7] =
+    [Errno::INTR, Errno::IO, Errno::AGAIN, Errno::NOTCONN, Errno::TIMEDOUT, Errno::HOSTDOWN, Errno::CANCELED];
+
 /// A file found in a store.
 struct StoredFile {
     directory: Arc<dyn Private>,
@@ -244,6 +248,20 @@ impl Store {
     /// Removes a file of the store that no attribute names any more.
     pub(crate) async fn discard(&self, name: &str) {
         self.discard_if(name, |_| true).await;
+    }
+
+    /// Removes a file of the store after a call failed that sets the attribute that names it. Storage on another machine
+    /// may have carried out the call, or may yet do so; then the file stays.
+    pub(crate) async fn discard_after(&self, errno: Errno, name: &str) {
+        if UNCERTAIN.contains(&errno) {
+            tracing::warn!(
+                name,
+                ?errno,
+                "whether an attribute names a file of {DIRECTORY} is not known, so it stays; it may occupy space"
+            );
+        } else {
+            self.discard(name).await;
+        }
     }
 
     async fn discard_if(&self, name: &str, condition: impl Fn(&StoredFile) -> bool) {

@@ -188,9 +188,15 @@ impl Stream {
             _ => None,
         };
         let value = || Some(sidecar.name.clone().into_bytes());
-        let moved = async {
+        let written = async {
             sidecar.node.write(self.store.own(), 0, content.to_vec().into(), false).await?;
-            sidecar.node.flush(self.store.own()).await?;
+            sidecar.node.flush(self.store.own()).await
+        };
+        if let Err(errno) = written.await {
+            self.store.discard(&sidecar.name).await;
+            return Err(errno);
+        }
+        let named = async {
             match (file.set_xattr(op, &attribute, value(), SetXattr::Any).await, &inline) {
                 // The old attribute takes the space that the new one needs. Its content is replaced by the name in one
                 // step, so that at any time an attribute leads to the content.
@@ -212,20 +218,13 @@ impl Stream {
             }
             Ok(attribute)
         };
-        match moved.await {
+        match named.await {
             Ok(attribute) => {
                 *place = StreamLocation::Store(attribute, sidecar);
                 Ok(())
             }
             Err(errno) => {
-                // Storage on another machine may have carried out a call that failed.
-                let stays = match &inline {
-                    Some(inline) => super::inline(file, self.store.own(), inline).await.is_ok_and(|now| now == content),
-                    None => true,
-                };
-                if stays {
-                    self.store.discard(&sidecar.name).await;
-                }
+                self.store.discard_after(errno, &sidecar.name).await;
                 Err(errno)
             }
         }
@@ -292,7 +291,7 @@ impl Stream {
         }
         let copy = self.store.copy(sidecar, &file.metadata(op).await?).await?;
         if let Err(errno) = file.set_xattr(op, attribute, Some(copy.name.clone().into_bytes()), SetXattr::Any).await {
-            self.store.discard(&copy.name).await;
+            self.store.discard_after(errno, &copy.name).await;
             return Err(errno);
         }
         let attribute = attribute.clone();
