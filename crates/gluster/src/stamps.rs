@@ -6,7 +6,7 @@
 //! stamps when that time has passed. The server then reads what it has cached again.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use server::vfs::{FileId, Time};
@@ -19,9 +19,8 @@ const MOST: usize = 16_384;
 pub(crate) struct Stamps(Mutex<State>);
 
 struct State {
-    own: HashMap<FileId, Time>,
-    /// The earliest stamp of any file.
-    floor: Time,
+    /// How often single files got new stamps, besides all.
+    own: HashMap<FileId, u64>,
     /// How often all files got new stamps. So many nanoseconds are added to each stamp, which is still the time of the
     /// last change.
     renewals: u64,
@@ -31,7 +30,7 @@ struct State {
 
 impl Default for State {
     fn default() -> State {
-        State { own: HashMap::new(), floor: Time::default(), renewals: 0, renewed: Instant::now() }
+        State { own: HashMap::new(), renewals: 0, renewed: Instant::now() }
     }
 }
 
@@ -41,10 +40,9 @@ impl State {
         self.renewed = Instant::now();
     }
 
-    /// Forgets the stamps of single files. All files get a new one.
+    /// Forgets the stamps of single files. All files get a new one, which none of them has had.
     fn forget(&mut self) {
-        let latest = self.own.values().copied().max().unwrap_or_default();
-        self.floor = later(latest.max(self.floor), 1).max(now());
+        self.renewals += self.own.values().copied().max().unwrap_or_default() + 1;
         self.own.clear();
     }
 }
@@ -54,19 +52,16 @@ impl Stamps {
     pub(crate) fn of(&self, file: FileId, changed: Time) -> Time {
         let state = self.0.lock();
         let own = state.own.get(&file).copied().unwrap_or_default();
-        later(changed.max(own).max(state.floor), state.renewals)
+        later(changed, state.renewals + own)
     }
 
     /// Gives a file a new stamp, after a change of its attributes.
     pub(crate) fn renew(&self, file: FileId) {
-        let now = now();
         let mut state = self.0.lock();
         if state.own.len() >= MOST {
             state.forget();
         }
-        let floor = state.floor;
-        let own = state.own.entry(file).or_insert(floor);
-        *own = later(*own, 1).max(now);
+        *state.own.entry(file).or_default() += 1;
     }
 
     /// Gives all files new stamps.
@@ -83,16 +78,11 @@ impl Stamps {
     }
 }
 
-fn now() -> Time {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() }
-}
-
 /// Returns the time some nanoseconds later.
 fn later(time: Time, nanos: u64) -> Time {
     const SECOND: u64 = 1_000_000_000;
     let nanos = u64::from(time.nanos) + nanos;
-    Time { secs: time.secs + (nanos / SECOND) as i64, nanos: (nanos % SECOND) as u32 }
+    Time { secs: time.secs.saturating_add((nanos / SECOND) as i64), nanos: (nanos % SECOND) as u32 }
 }
 
 #[cfg(test)]
@@ -117,8 +107,10 @@ mod tests {
             before = after;
         }
         assert_eq!(stamps.of(file(2), CHANGED), CHANGED);
-        let future = Time { secs: i64::MAX, nanos: 0 };
-        assert_eq!(stamps.of(file(1), future), future);
+        let future = Time { secs: i64::MAX - 1, nanos: 0 };
+        let before_future = stamps.of(file(1), future);
+        stamps.renew(file(1));
+        assert!(stamps.of(file(1), future) > before_future, "its change time is later than now");
         stamps.renew_all();
         assert!(stamps.of(file(1), CHANGED) > before && stamps.of(file(2), CHANGED) > CHANGED);
     }
