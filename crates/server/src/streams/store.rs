@@ -250,8 +250,8 @@ impl Store {
         self.discard_if(name, |_| true).await;
     }
 
-    /// Removes a file of the store after a call failed that sets the attribute that names it. Storage on another machine
-    /// may have carried out the call, or may yet do so; then the file stays.
+    /// Removes a file of the store after a call failed that sets the attribute that names it. If storage on another
+    /// machine may have carried out the call, or may yet do so, the file stays.
     pub(crate) async fn discard_after(&self, errno: Errno, name: &str) {
         if UNCERTAIN.contains(&errno) {
             tracing::warn!(
