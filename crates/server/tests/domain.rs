@@ -5,17 +5,19 @@ use server::vfs::Identity;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use proto::auth::ntlm::nt_hash;
+use proto::auth::ntlm::{Credentials, Initiator, Random, nt_hash};
 use proto::auth::pac::LogonInfo;
 use proto::dtyp::Sid;
+use proto::smb2::header::Header;
 use proto::smb2::negotiate::SecurityMode;
+use proto::smb2::session_setup::SessionSetupResponse;
 use proto::status::Status;
 use server::accounts::{Account, Unavailable};
 use server::answer::Answer;
 use server::domain::{Domain, Membership, NetworkLogon, Proven, Refused};
 use server::policy::{MapToGuest, Policy, Share, UserPattern, UsernameMap};
 use server::state::Server;
-use server::testing::{self, PASSWORD, TestClient, TestServer};
+use server::testing::{self, PASSWORD, TestClient, TestServer, status};
 use server::tickets::ClientName;
 
 /// A domain with `dora`, whose password is [`PASSWORD`], `rory`, who is root, and a few users who may not log on.
@@ -24,6 +26,8 @@ struct Controller {
     asked: AtomicUsize,
     /// Whether it never answers.
     hangs: AtomicBool,
+    /// The length of the longest name of a computer, in characters.
+    longest: AtomicUsize,
 }
 
 /// The domain's group of all users.
@@ -51,6 +55,7 @@ fn account(name: &str, uid: u32) -> Account {
 impl Domain for Controller {
     fn log_on(&self, logon: NetworkLogon) -> Answer<Result<Proven, Refused>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
+        self.longest.fetch_max(logon.workstation.chars().count(), Ordering::Relaxed);
         if self.hangs.load(Ordering::Relaxed) {
             return Answer::later(std::future::pending());
         }
@@ -121,6 +126,30 @@ fn the_domain_decides_on_its_accounts() {
     check("alice", PASSWORD, Status::SUCCESS, 0);
     check("alice", "wrong", Status::LOGON_FAILURE, 0);
     check("alice@dom.test", PASSWORD, Status::SUCCESS, 1);
+}
+
+#[test]
+fn the_domain_is_told_a_short_name_of_the_clients_computer() {
+    let (server, controller) = member(policy());
+    for (sent, expected) in [("LAPTOP", 6), (&"x".repeat(30_000)[..], 256)] {
+        let mut client = TestClient::new(&server);
+        client.negotiate(SecurityMode::SIGNING_ENABLED);
+        let mut exchange = |token: &[u8]| {
+            let message = client.compose_session_setup(token, SecurityMode::SIGNING_ENABLED, 0);
+            let response = client.send(&message).pop().expect("a response");
+            client.session_id = Header::decode(&response).expect("a header").session_id;
+            response
+        };
+        let credentials = Credentials { user: "dora".into(), domain: String::new(), nt_hash: nt_hash(PASSWORD) };
+        let initiator = Initiator::new(Some(credentials), sent, "");
+        let first = exchange(initiator.negotiate());
+        let challenge = SessionSetupResponse::decode(&first).expect("a challenge");
+        let random = Random { client_challenge: [4; 8], session_key: [5; 16] };
+        let (proof, _) =
+            initiator.authenticate(challenge.buffer, &random, 0).expect("an NTLM response to an NTLM message");
+        assert_eq!(status(&exchange(&proof)), Status::SUCCESS);
+        assert_eq!(controller.longest.load(Ordering::Relaxed), expected);
+    }
 }
 
 #[test]

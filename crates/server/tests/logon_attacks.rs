@@ -191,8 +191,12 @@ impl Client {
     /// Like [`Client::prove`], to the server `target`, an SPN.
     fn prove_to(&mut self, user: &str, password: &str, target: &str) {
         let credentials = Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash(password) };
-        let initiator = Initiator::new(Some(credentials), "TEST", target);
-        let (session, challenge) = self.begin(&initiator);
+        self.prove_with(&Initiator::new(Some(credentials), "TEST", target));
+    }
+
+    /// Logs on with this initiator's credentials, up to the proof.
+    fn prove_with(&mut self, initiator: &Initiator) {
+        let (session, challenge) = self.begin(initiator);
         let random = Random { client_challenge: [4; 8], session_key: [5; 16] };
         let (proof, _) = initiator.authenticate(&challenge, &random, 0).expect("an NTLM response to an NTLM message");
         self.token(session, &proof);
@@ -530,6 +534,26 @@ fn a_logon_uses_little_memory() {
     client.token(0, &long);
     assert_eq!(client.try_receive().map(|message| message.header().status), Some(Status::INVALID_PARAMETER));
     assert!(fixture.server.sessions.all().is_empty());
+}
+
+/// A session keeps the name of its client's computer, which nothing is charged for.
+#[test]
+fn a_session_keeps_a_short_name_of_the_clients_computer() {
+    let longest = "\u{20ac}".repeat(30_000);
+    for user in [Some("fine"), None] {
+        for (sent, kept) in [("LAPTOP", "LAPTOP"), (&longest[..], &longest[..3 * 256])] {
+            let fixture = Fixture::new(0, |_| {});
+            let mut client = fixture.connect("192.0.2.1:1");
+            let credentials =
+                user.map(|user| Credentials { user: user.into(), domain: String::new(), nt_hash: nt_hash("right") });
+            client.prove_with(&Initiator::new(credentials, sent, ""));
+            client.receive().check(Status::SUCCESS);
+            let session = fixture.server.sessions.get(client.session_id).expect("a session");
+            let user = session.user().expect("a user");
+            assert!(user.workstation == kept, "{} bytes are kept", user.workstation.len());
+            assert!(user.workstation.capacity() < 4 * 1024);
+        }
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::audit::{Sent, sent_name};
 use crate::authentication::{Attempt, Authenticated, MechanismStep, Ntlm, check_kept};
 use crate::domain::{Refused, Whose};
 use crate::error::{Error, Result};
+use crate::policy::limits::AUDITED_NAME;
 use crate::policy::{MapToGuest, Policy};
 use crate::request::Request;
 use crate::state::Server;
@@ -66,7 +67,7 @@ impl Ntlm {
         match self.prove(request, &claim, policy, &mut meant, &mut attempt.guessed).await {
             Ok((verified, account)) => {
                 super::spn::check(claim.target_name.as_deref(), request.connection.peer.local.ip(), policy)?;
-                let user = known_user(&account, claim.workstation, policy);
+                let user = known_user(&account, workstation(&claim), policy);
                 let key = Zeroizing::new(verified.key().0.to_vec());
                 Ok(MechanismStep::Done(Authenticated {
                     user,
@@ -222,6 +223,12 @@ pub(super) fn check_account(account: &Account, policy: &AccountPolicy, now: Time
     }
 }
 
+/// Returns the name of the client's computer, without what is longer than any such name, because it is kept with the
+/// session.
+pub(super) fn workstation(claim: &Claim) -> String {
+    claim.workstation.chars().take(AUDITED_NAME).collect()
+}
+
 /// Logs on a client without a proof, as guest or anonymously.
 fn unproven(claim: &Claim, policy: &Policy) -> Result<MechanismStep> {
     let guest = policy.guest.as_ref();
@@ -238,7 +245,7 @@ fn unproven(claim: &Claim, policy: &Policy) -> Result<MechanismStep> {
     let user = User {
         name: guest.map_or_else(|| "ANONYMOUS LOGON".to_string(), |guest| guest.name.clone()),
         domain: policy.netbios_name.clone(),
-        workstation: claim.workstation.clone(),
+        workstation: workstation(claim),
         guest: !anonymous,
         anonymous,
         sids: Arc::new([]),

@@ -4,6 +4,7 @@
 use proto::auth::ntlm::{Acceptor, Claim, Session as Proof};
 
 use super::mapped;
+use super::ntlm::workstation;
 use super::user::check_uid;
 use crate::accounts::Account;
 use crate::accounts::principals::may_come_from_domain;
@@ -31,12 +32,8 @@ pub(super) async fn prove(
     if !server.logons.may_ask(&name, from) {
         return Err(Refused::Wrong);
     }
-    let logon = NetworkLogon {
-        user: claim.user.clone(),
-        domain: logon_domain,
-        workstation: claim.workstation.clone(),
-        response,
-    };
+    let logon =
+        NetworkLogon { user: claim.user.clone(), domain: logon_domain, workstation: workstation(claim), response };
     let proven = domain.log_on(logon).await.inspect_err(|refused| {
         if matches!(refused, Refused::Wrong | Refused::Unknown) {
             server.logons.tried_in_vain(&name, from);
