@@ -6,14 +6,14 @@ use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, Imper
 use proto::smb2::create_context::{AllocationSize, LeaseFlags, LeaseV2};
 use proto::smb2::echo::EchoRequest;
 use proto::smb2::header::{Command, Header};
-use proto::smb2::negotiate::{Capabilities, Dialect, SecurityMode};
+use proto::smb2::negotiate::{Capabilities, Dialect, NegotiateRequest, SecurityMode};
 use proto::smb2::read::ReadRequest;
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, LeaseState, OplockLevel};
 use proto::status::Status;
 use server::accounting::Resource;
 use server::policy::{Limits, Policy};
-use server::testing::{self, TestClient, TestServer, chain, status};
+use server::testing::{self, PASSWORD, TestClient, TestServer, chain, status};
 
 const MIB: usize = 1 << 20;
 
@@ -204,6 +204,34 @@ fn anonymous_users_leave_opens_for_others() {
     let mut alice = TestClient::logged_on(&server, "alice");
     alice.tree_connect("IPC$");
     assert_eq!(status(&alice.request(Command::CREATE, |out| create(&name).encode(out))), Status::SUCCESS);
+}
+
+/// The server keeps the dialects that a client offers.
+#[test]
+fn a_client_cannot_offer_many_dialects() {
+    let server = server(Limits::default());
+    for (count, expected) in [
+        (1, Status::SUCCESS),
+        (64, Status::SUCCESS),
+        (65, Status::INVALID_PARAMETER),
+        (60_000, Status::INVALID_PARAMETER),
+    ] {
+        let mut client = TestClient::new(&server);
+        let mut dialects = vec![Dialect(0x0100); count - 1];
+        dialects.push(Dialect::SMB_2_1);
+        let negotiate = NegotiateRequest {
+            security_mode: SecurityMode::SIGNING_ENABLED,
+            capabilities: Capabilities(0),
+            client_guid: [7; 16],
+            dialects,
+            negotiate_context_list: Vec::new(),
+        };
+        let response = client.request(Command::NEGOTIATE, |out| negotiate.encode(out));
+        assert_eq!(status(&response), expected, "{count} dialects");
+        if expected == Status::SUCCESS {
+            assert_eq!(client.log_on("alice", PASSWORD, 0), Status::SUCCESS);
+        }
+    }
 }
 
 #[test]

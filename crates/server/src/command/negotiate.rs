@@ -16,6 +16,7 @@ use proto::smb2::negotiate::{
 use proto::status::Status;
 
 use crate::error::{Disconnect, Error, Result};
+use crate::policy::limits::DIALECTS;
 use crate::policy::{self, Encryption, EncryptionAlgorithm, Policy, Protocol, Signing};
 use crate::request::{Hash, Reply, Request};
 use crate::state::connection::{Connection, Negotiated};
@@ -32,6 +33,10 @@ pub(crate) fn negotiate(request: &Request<'_>, reply: &mut Reply) -> Result<Stat
     let asked = NegotiateRequest::decode(request.message)?;
     if asked.dialects.is_empty() {
         return Err(Error::because(Status::INVALID_PARAMETER, "NEGOTIATE without dialects"));
+    }
+    // They are kept for the connection, to detect a downgrade.
+    if asked.dialects.len() > DIALECTS {
+        return Err(Error::because(Status::INVALID_PARAMETER, "NEGOTIATE with too many dialects"));
     }
     let policy = connection.server.policy();
     let dialect = choose_dialect(&asked.dialects, &policy)

@@ -66,6 +66,8 @@ pub(crate) const RECYCLE_BINS: usize = 65_536;
 /// Maximum bytes of the audit lines that wait for one destination. It suffices for ten seconds of 2,000 operations a
 /// second. Lines beyond it are lost, and counted. Requests are refused from half of it on, if that is configured.
 pub(crate) const AUDIT_QUEUE_BYTES: usize = 8 << 20;
+/// Maximum number of dialects that a client may offer. There are five.
+pub(crate) const DIALECTS: usize = 64;
 /// The longest part of a name in the record of a logon, in characters. A name of a Windows user has at most 256.
 pub(crate) const AUDITED_NAME: usize = 256;
 /// The longest text of a security descriptor in the audit in bytes. Longer ones are cut.
