@@ -5,11 +5,12 @@ use server::vfs::Identity;
 use std::sync::Arc;
 
 use proto::bytes::utf16_bytes;
+use proto::smb2::cancel::CancelRequest;
 use proto::smb2::create::{CreateDisposition, CreateRequest, ShareAccess};
 use proto::smb2::create_context::{LeaseFlags, LeaseV2};
 use proto::smb2::echo::EchoRequest;
 use proto::smb2::header::{Command, Flags};
-use proto::smb2::negotiate::Dialect;
+use proto::smb2::negotiate::{Dialect, SecurityMode};
 use proto::smb2::oplock_break::{LeaseBreak, OplockBreakAcknowledgment};
 use proto::smb2::{LeaseState, OplockLevel};
 use proto::status::Status;
@@ -156,6 +157,43 @@ fn requests_of_a_null_session_may_be_signed() {
         client.receive().check(Status::ACCESS_DENIED);
         assert!(client.connection.ended().is_none());
     }
+}
+
+/// A CANCEL has no session that the next request of its chain could inherit.
+#[test]
+fn the_key_of_one_session_proves_nothing_for_another_session_of_the_connection() {
+    let server = TestServer::with_stopped_clock();
+    let mut client = server.connect_as(Dialect::SMB_3_0, GUID);
+    client.log_on("alice", PASSWORD, false, 0).check(Status::SUCCESS);
+    let own = std::mem::take(&mut client.session_id);
+    client.log_on("bob", PASSWORD, true, 0).check(Status::SUCCESS);
+    let foreign = client.session_id;
+    assert_ne!(own, foreign);
+    // The client has the keys of its first session only.
+    client.session_id = own;
+    client.seals = true;
+    client.tree_connect();
+    let elements = |client: &mut PipelinedClient, session: u64, token: &[u8]| {
+        let cancel = client.compose(Command::CANCEL, |out| CancelRequest.encode(out));
+        client.next_message -= 1;
+        client.session_id = session;
+        let orphan = client.compose(Command::ECHO, |out| EchoRequest.encode(out));
+        let logon = client.compose_session_setup(token, SecurityMode::SIGNING_ENABLED, 0);
+        client.session_id = own;
+        testing::chain(&[cancel, orphan, logon], true)
+    };
+    let frame = elements(&mut client, foreign, b"no token");
+    client.send(&frame);
+    client.receive().check(Status::INVALID_PARAMETER);
+    client.receive().check(Status::ACCESS_DENIED);
+    let owner = server.sessions.get(foreign).and_then(|session| session.user()).map(|user| user.name.clone());
+    assert_eq!(owner.as_deref(), Some("bob"), "the other session continues");
+    // In its own session, the client gets the answers to such a chain, and may authenticate again.
+    client.open("file", OplockLevel::NONE);
+    let frame = elements(&mut client, own, &negotiate());
+    client.send(&frame);
+    client.receive().check(Status::INVALID_PARAMETER);
+    client.receive().check(Status::MORE_PROCESSING_REQUIRED);
 }
 
 fn with_guest(policy: &mut Policy) {

@@ -245,7 +245,8 @@ impl Chain {
         let tree_id = related.map_or(header.tree_id().unwrap_or(0), |related| related.tree_id);
         let channel = self.connection.channel(session_id);
         let tree = channel.as_ref().and_then(|channel| channel.session.tree(tree_id));
-        let sealed = self.sealed.is_some();
+        // A related request may have inherited another session.
+        let sealed = self.sealed == Some(session_id);
         let signature = dispatch::check_signature(channel.as_deref(), header, &mut element.message, sealed);
         let message = element.message.freeze();
         let rest = element.rest.as_ref();
