@@ -66,7 +66,8 @@ impl Inputs {
         // The most recently parked buffer may still be in the processor's cache. A request does not take one that is
         // much larger, because its connection is charged for all of it.
         let fits = |it: &Parked| (space..=USUAL.max(space.saturating_mul(2))).contains(&it.size);
-        let found = parked.buffers.iter_mut().rposition(|it| fits(it) && it.buffer.try_reclaim(space));
+        // Its whole capacity is reclaimed, so that it shows what the connection is charged for.
+        let found = parked.buffers.iter_mut().rposition(|it| fits(it) && it.buffer.try_reclaim(it.size));
         if let Some(found) = found {
             return parked.take(found);
         }
@@ -122,6 +123,19 @@ mod tests {
         drop(request);
         let again = inputs.take(1000);
         assert_eq!((again.as_ptr(), again.len()), (memory, 0));
+    }
+
+    /// The connection is charged for the capacity.
+    #[test]
+    fn a_large_buffer_for_a_small_request_shows_its_capacity() {
+        let inputs = with_one_processor();
+        let mut buffer = inputs.take(1 << 20);
+        let (memory, size) = (buffer.as_ptr(), buffer.capacity());
+        buffer.extend_from_slice(&[0; 20]);
+        drop(buffer.split_to(10));
+        inputs.park(buffer, size);
+        let again = inputs.take(1000);
+        assert_eq!((again.as_ptr(), again.capacity()), (memory, size));
     }
 
     #[test]
