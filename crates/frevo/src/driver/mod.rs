@@ -77,25 +77,7 @@ pub(crate) async fn drive(
     dead_time: Option<Duration>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let driver = Box::new(Driver {
-        stream,
-        connection: connection.clone(),
-        place,
-        began: tokio::time::Instant::now(),
-        dead_time,
-        inputs,
-        input: BytesMut::new(),
-        start: None,
-        arrival: None,
-        input_size: 0,
-        low_water: LowWater::new(),
-        starved: false,
-        unsent: None,
-        sent: 0,
-        frames: 0,
-        running: FuturesUnordered::new(),
-        held: Cost::default(),
-    });
+    let driver = Box::new(Driver::new(stream, connection.clone(), inputs, place, dead_time));
     let guard = Guard(Some(connection.clone()));
     let mut state = driver.serve(stop.clone()).await;
     while let State::Moves(driver, place) = state {
@@ -217,7 +199,7 @@ struct Driver {
     start: Option<Start>,
     /// The data of the request that is executed while it arrives.
     arrival: Option<Arrival>,
-    /// Capacity of `input` when the buffer was taken.
+    /// Capacity of `input` when the buffer was taken; 0 if it is not worth parking.
     input_size: usize,
     low_water: LowWater,
     /// No memory was granted for the input; the request is repeated after a while.
@@ -234,6 +216,34 @@ struct Driver {
 }
 
 impl Driver {
+    fn new(
+        stream: TcpStream,
+        connection: Arc<Connection>,
+        inputs: Arc<Inputs>,
+        place: Place,
+        dead_time: Option<Duration>,
+    ) -> Driver {
+        Driver {
+            stream,
+            connection,
+            place,
+            began: tokio::time::Instant::now(),
+            dead_time,
+            inputs,
+            input: BytesMut::new(),
+            start: None,
+            arrival: None,
+            input_size: 0,
+            low_water: LowWater::new(),
+            starved: false,
+            unsent: None,
+            sent: 0,
+            frames: 0,
+            running: FuturesUnordered::new(),
+            held: Cost::default(),
+        }
+    }
+
     /// Serves the connection until it ends or moves.
     async fn serve(mut self: Box<Self>, mut stop: watch::Receiver<bool>) -> State {
         let reason = tokio::select! {
@@ -494,6 +504,8 @@ impl Driver {
         }
         if self.input.is_empty() && self.arrival.is_none() {
             self.inputs.park(std::mem::take(&mut self.input), std::mem::take(&mut self.input_size));
+        } else {
+            self.compact();
         }
         Ok(())
     }

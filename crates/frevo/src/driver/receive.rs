@@ -5,6 +5,7 @@ use std::io;
 use std::task::Poll;
 
 use bytes::{Buf, BufMut, BytesMut};
+use proto::smb2::header::{Command, Header};
 use server::frame::{Arrival, Start};
 use tokio::io::AsyncReadExt;
 
@@ -15,6 +16,11 @@ use super::Driver;
 const READ_AHEAD: usize = 66 * 1024;
 /// Frames up to this length are copied out of the input buffer, so that a waiting request does not keep that buffer.
 const SMALL: usize = 4 * 1024;
+/// A longer frame is copied if the buffer is this many times as long, because only the frame is charged while its
+/// request waits. Clients can make most requests wait, but a WRITE waits for the storage only, and many of them are
+/// long. It stays in a buffer of the usual size.
+const SPARSE: usize = 4;
+const SPARSE_WRITE: usize = 16;
 
 /// Message types of the transport ([MS-SMB2] 2.1, RFC 1002 4.3). Session requests are accepted on port 139 only.
 const SESSION_MESSAGE: u8 = 0x00;
@@ -172,7 +178,7 @@ impl Driver {
             self.start = None;
             self.frames += 1;
             self.input.advance(4);
-            let frame = if length <= SMALL {
+            let frame = if length <= SMALL || self.is_sparse(length) {
                 let small = BytesMut::from(&self.input[..length]);
                 self.input.advance(length);
                 small
@@ -185,6 +191,33 @@ impl Driver {
             self.transport_message(kind)?;
         }
         Ok(None)
+    }
+
+    /// Returns whether the frame of `length` bytes at the beginning of the input is short compared with its buffer,
+    /// so that it is copied.
+    fn is_sparse(&self, length: usize) -> bool {
+        if length.saturating_mul(SPARSE) > self.input_size {
+            return false;
+        }
+        let is_write = Header::decode(&self.input)
+            .is_ok_and(|header| header.command == Command::WRITE && header.next_command == 0);
+        !is_write || length.saturating_mul(SPARSE_WRITE).max(2 * READ_AHEAD) <= self.input_size
+    }
+
+    /// Makes the capacity of the input, which the connection is charged for, include what complete frames have left of
+    /// the buffer. If a waiting request uses that, the input is moved to a buffer of its own.
+    pub(super) fn compact(&mut self) {
+        if self.input.capacity() >= self.input_size / 2 || self.arrival.is_some() {
+            return;
+        }
+        if self.input.try_reclaim(self.input_size - self.input.len()) {
+            return;
+        }
+        // The new buffer has no free space, so it is replaced when more is received. A short one is not worth parking.
+        let rest = BytesMut::from(&self.input[..]);
+        let size = if rest.len() > READ_AHEAD { rest.capacity() } else { 0 };
+        let size = std::mem::replace(&mut self.input_size, size);
+        self.inputs.park(std::mem::replace(&mut self.input, rest), size);
     }
 
     /// Handles a transport message other than a session message. Such messages are normally sent only on port 139.

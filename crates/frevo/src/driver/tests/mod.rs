@@ -17,6 +17,7 @@ use super::*;
 use crate::environment::SystemEnvironment;
 use crate::event_loops::EventLoops;
 
+mod buffers;
 mod writes;
 
 /// Connections of these tests run on the test's own runtime and move to one of these loops.

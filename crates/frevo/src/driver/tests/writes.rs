@@ -18,7 +18,7 @@ const MORE_THAN_A_PART: usize = PART as usize + 10_000;
 const SLOWEST: usize = 50_000;
 
 /// A server that serves `directory`, with connections that may be silent for `stall_time` within a request.
-fn served(directory: &std::path::Path, stall_time: Duration) -> TestServer {
+pub(super) fn served(directory: &std::path::Path, stall_time: Duration) -> TestServer {
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(directory, everybody).expect("the test owns it");
     let volume = localfs::LocalFs::open(directory, localfs::Options::default()).expect("the directory opens");
@@ -44,13 +44,13 @@ fn frame(raw: &mut Raw, command: Command, charge: u16, encode: impl FnOnce(&mut 
     [&(message.len() as u32).to_be_bytes(), &message[..]].concat()
 }
 
-fn write_frame(raw: &mut Raw, file: FileId, offset: u64, data: &[u8]) -> Vec<u8> {
+pub(super) fn write_frame(raw: &mut Raw, file: FileId, offset: u64, data: &[u8]) -> Vec<u8> {
     let charge = data.len().div_ceil(65_536) as u16;
     frame(raw, Command::WRITE, charge, |out| WriteRequest::new(file, offset, data).encode(out))
 }
 
 /// Receives a message; `None` if the connection ends.
-async fn receive(raw: &mut Raw) -> Option<Vec<u8>> {
+pub(super) async fn receive(raw: &mut Raw) -> Option<Vec<u8>> {
     let length = raw.stream.read_u32().await.ok()?;
     let mut message = vec![0; length as usize];
     raw.stream.read_exact(&mut message).await.ok()?;
@@ -58,7 +58,10 @@ async fn receive(raw: &mut Raw) -> Option<Vec<u8>> {
 }
 
 /// A connected client that has a file open, and the task of its connection.
-async fn opened(server: &Arc<Server>, stopping: &watch::Receiver<bool>) -> (Raw, FileId, tokio::task::JoinHandle<()>) {
+pub(super) async fn opened(
+    server: &Arc<Server>,
+    stopping: &watch::Receiver<bool>,
+) -> (Raw, FileId, tokio::task::JoinHandle<()>) {
     let (mut client, driver) = log_on(server, stopping).await;
     let file = client.open(&Open::file("file")).await.expect("a file");
     let mut raw = client.into_raw();
