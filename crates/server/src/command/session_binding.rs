@@ -33,7 +33,7 @@ pub(super) async fn bind(
     let connection = request.connection;
     let arrived = connection.server.environment.uptime();
     let Some(session) = connection.server.sessions.get(request.header.session_id) else {
-        connection.state.lock().bindings.remove(&request.header.session_id);
+        connection.state.lock().bindings.remove(request.header.session_id);
         return refuse_foreign(request, reply, not_found(negotiated));
     };
     if connection.channel(session.id).is_some() {
@@ -63,7 +63,7 @@ pub(super) async fn bind(
             (token, Status::MORE_PROCESSING_REQUIRED)
         }
         Ok(SetupStep::Done(done)) => {
-            connection.state.lock().bindings.remove(&session.id);
+            connection.state.lock().bindings.remove(session.id);
             let token = complete(request, &channel, *done, negotiated, policy)
                 .inspect_err(|error| logon_audit::refused(request, &session, &mut attempt, error.status))?;
             logon_audit::admitted(request, &session, &mut attempt);
@@ -72,7 +72,7 @@ pub(super) async fn bind(
             (token, Status::SUCCESS)
         }
         Err(error) => {
-            connection.state.lock().bindings.remove(&session.id);
+            connection.state.lock().bindings.remove(session.id);
             logon_audit::refused(request, &session, &mut attempt, error.status);
             slow_down(request, attempt.guessed, arrived).await;
             return Err(error);
@@ -166,8 +166,9 @@ fn candidate(
     policy: &Policy,
 ) -> Result<Arc<Channel>> {
     let limits = &policy.limits;
+    let (payer, most) = (request.connection.payer(), request.connection.most_logons());
     let mut state = request.connection.state.lock();
-    if let Some(channel) = state.bindings.get(&session.id).filter(|channel| Arc::ptr_eq(&channel.session, session)) {
+    if let Some(channel) = state.bindings.get(session) {
         return Ok(channel.clone());
     }
     if state.channels.len() + state.bindings.len() >= limits.sessions_per_connection
@@ -177,7 +178,7 @@ fn candidate(
     }
     let preauth = negotiated.preauth.clone().filter(|_| negotiated.dialect == Dialect::SMB_3_1_1);
     let channel = Arc::new(Channel::new(session.clone(), preauth));
-    state.bindings.insert(session.id, channel.clone());
+    state.bindings.add(&channel, &payer, most);
     Ok(channel)
 }
 

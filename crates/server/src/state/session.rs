@@ -55,7 +55,7 @@ pub struct SessionKeys {
 }
 
 /// Memory for a logon in progress: a session without a user, its channel and the stored tokens.
-const LOGON_BYTES: usize = 4096;
+pub(crate) const LOGON_BYTES: usize = 4096;
 
 /// The value of `expires` for a session that does not expire.
 const NEVER: u64 = u64::MAX;

@@ -4,11 +4,46 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Connection;
-use crate::accounting::{Full, Payer, Resource};
-use crate::state::session::{Channel, Phase};
+use crate::accounting::{Charge, Full, Payer, Resource};
+use crate::state::session::{Channel, LOGON_BYTES, Phase, Session};
 use crate::user::User;
 
+/// The sessions that are being bound to a connection, the oldest binding first. Each is charged like a logon.
+#[derive(Default)]
+pub(crate) struct Bindings(Vec<(Arc<Channel>, Charge)>);
+
+impl Bindings {
+    /// Returns the channel of a session.
+    pub(crate) fn get(&self, session: &Arc<Session>) -> Option<&Arc<Channel>> {
+        self.0.iter().map(|(channel, _)| channel).find(|channel| Arc::ptr_eq(&channel.session, session))
+    }
+
+    /// Adds the channel of a session that has none here. If there would be more than `most`, the oldest is removed.
+    pub(crate) fn add(&mut self, channel: &Arc<Channel>, payer: &Arc<Payer>, most: usize) {
+        self.0.retain(|(channel, _)| channel.session.phase() != Phase::Closed);
+        let too_many = (self.0.len() + 1).saturating_sub(most);
+        self.0.drain(..too_many.min(self.0.len()));
+        self.0.push((channel.clone(), Charge::recorded(payer, Resource::Logons, LOGON_BYTES)));
+    }
+
+    /// Removes the channel of the session with this id.
+    pub(crate) fn remove(&mut self, session_id: u64) {
+        self.0.retain(|(channel, _)| channel.session.id != session_id);
+    }
+
+    /// Returns the number of bindings.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 impl Connection {
+    /// Returns the most logons that may be in progress, and the most bindings.
+    pub(crate) fn most_logons(&self) -> usize {
+        let limits = &self.server.policy().limits;
+        if self.is_logged_on() { limits.logons_per_connection } else { limits.logons_before_logon }
+    }
+
     /// Records a logon, possibly as guest, but not anonymous. `payer` pays for the connection from now on, and the
     /// client may have `credits` credits.
     pub(crate) fn logged_on(&self, payer: &Arc<Payer>, credits: u16) {
@@ -42,8 +77,7 @@ impl Connection {
         let latest =
             self.server.environment.now().secs - i64::try_from(limits.logon_time.as_secs()).unwrap_or(i64::MAX);
         begun.sort_by_key(|channel| (channel.session.created.secs, channel.session.created.nanos));
-        let most = if self.is_logged_on() { limits.logons_per_connection } else { limits.logons_before_logon };
-        let too_many = (begun.len() + 1).saturating_sub(most);
+        let too_many = (begun.len() + 1).saturating_sub(self.most_logons());
         let too_old = begun.iter().take_while(|channel| channel.session.created.secs < latest).count();
         for channel in &begun[..too_many.max(too_old)] {
             let session = &channel.session;

@@ -23,6 +23,7 @@ use proto::status::Status;
 
 pub(crate) use delivery::Again;
 pub(crate) use failed_logon::{Failed, NoRoom};
+pub(crate) use logons::Bindings;
 pub use outbox::Frame;
 use outbox::Outbox;
 pub(crate) use pending::{Cancelled, Pending};
@@ -84,7 +85,7 @@ pub(crate) struct State {
     pub(crate) wildcard: bool,
     pub(crate) channels: NumberMap<u64, Arc<Channel>>,
     /// `Connection.PreauthSessionTable`: sessions of other connections that are being bound to this one.
-    pub(crate) bindings: NumberMap<u64, Arc<Channel>>,
+    pub(crate) bindings: Bindings,
     pub(crate) pending: pending::Table,
 }
 
@@ -135,7 +136,7 @@ impl Connection {
                 window: Window::new(UNAUTHENTICATED_CREDITS),
                 wildcard: false,
                 channels: NumberMap::default(),
-                bindings: NumberMap::default(),
+                bindings: Bindings::default(),
                 pending: pending::Table::default(),
             }),
             outbox: Outbox::default(),
@@ -311,7 +312,7 @@ impl Connection {
         self.end(CLOSED);
         let (channels, pending) = {
             let mut state = self.state.lock();
-            state.bindings.clear();
+            state.bindings = Bindings::default();
             (std::mem::take(&mut state.channels), state.pending.all())
         };
         let channel_count = channels.len();

@@ -20,11 +20,12 @@ use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
 use self::peer::{Known, Peer};
+use crate::accounting::Resource;
 use crate::answer::block_on;
 use crate::command::logoff::end_session;
 use crate::interfaces::{Interface, Interfaces};
 use crate::state::Server;
-use crate::state::session::Phase;
+use crate::state::session::{LOGON_BYTES, Phase};
 use crate::testing::{self, PASSWORD, TestServer, status};
 
 const NEWEST: Dialect = Dialect::SMB_3_1_1;
@@ -163,6 +164,25 @@ fn the_channels_of_a_session_are_bounded() {
     assert_eq!(one_more.bind(&first.session(), "alice", PASSWORD), Status::INSUFFICIENT_RESOURCES);
     others.pop().expect("one").disconnect();
     assert_eq!(one_more.bind(&first.session(), "alice", PASSWORD), Status::SUCCESS);
+}
+
+#[test]
+fn the_bindings_in_progress_are_bounded_and_charged() {
+    let mut policy = testing::policy();
+    policy.limits.logons_before_logon = 3;
+    let server = TestServer::with_policy(policy);
+    let sessions: Vec<Peer> = (0..6).map(|_| Peer::logged_on(&server, NEWEST, "alice")).collect();
+    let before = server.accounting.held(Resource::Logons);
+    let mut peer = Peer::new(&server, NEWEST);
+    for session in &sessions {
+        assert_eq!(peer.begin_to_bind(&session.session()), Status::MORE_PROCESSING_REQUIRED);
+    }
+    assert_eq!(peer.connection().state.lock().bindings.len(), 3);
+    assert_eq!(server.accounting.held(Resource::Logons) - before, 3 * LOGON_BYTES);
+    // The first one was aborted, so the client begins anew.
+    assert_eq!(peer.bind(&sessions[0].session(), "alice", PASSWORD), Status::SUCCESS);
+    peer.disconnect();
+    assert_eq!(server.accounting.held(Resource::Logons), before);
 }
 
 #[test]

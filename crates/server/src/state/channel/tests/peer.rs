@@ -130,6 +130,13 @@ impl Peer {
         self.authenticate(user, password, SessionSetupFlags::BINDING, session.key.as_deref())
     }
 
+    /// Sends the first token of a binding.
+    pub(super) fn begin_to_bind(&mut self, session: &Known) -> Status {
+        self.pretend(session);
+        let initiator = Initiator::new(None, "RIG", "");
+        status(&self.set_up(initiator.negotiate(), SessionSetupFlags::BINDING, session.key.as_deref()).1)
+    }
+
     /// Binds the session of `first`, alice's, which was established on that connection, to a new connection.
     pub(super) fn channel_of(server: &Arc<Server>, first: &Peer) -> Peer {
         let mut peer = Peer::new(server, first.dialect);
