@@ -240,7 +240,11 @@ impl Holder for Absent {
         false
     }
 
-    fn unreachable(&self, what: Break) -> bool {
-        self.server.upgrade().is_some_and(|server| server.opens.durable.missed(self.open, what))
+    fn unreachable(&self) -> bool {
+        self.server.upgrade().is_some_and(|server| server.opens.durable.unreachable(self.open))
+    }
+
+    fn is_connected(&self) -> bool {
+        false
     }
 }

@@ -14,8 +14,7 @@ use crate::state::open::Open;
 pub(crate) async fn close_held(server: &Server, open: &Arc<Open>) -> bool {
     let session = server.sessions.get(open.session_id);
     let taken = session.and_then(|session| session.remove_open(open.volatile_id));
-    let taken =
-        taken.or_else(|| server.opens.durable.reclaim(open.persistent_id, |_, _| Ok(())).ok().map(|(open, _)| open));
+    let taken = taken.or_else(|| server.opens.durable.reclaim(open.persistent_id, |_, _| Ok(())).ok());
     match taken {
         Some(open) => {
             close_unasked(server, &open).await;

@@ -281,14 +281,18 @@ impl Table {
         self.with(file, |state| state.oplocks.lease(lease)).flatten()
     }
 
-    /// Raises the epoch of a lease to `epoch`, if that is ahead.
-    pub fn raise_epoch(&self, file: FileId, lease: LeaseId, epoch: u16) {
-        self.with(file, |state| state.oplocks.raise_epoch(lease, epoch));
-    }
-
-    /// Replaces the recipient of the breaks of an open.
-    pub fn change_holder(&self, file: FileId, open: u64, holder: Arc<dyn Holder>) {
-        self.with(file, |state| state.oplocks.change_holder(open, holder));
+    /// Replaces the recipient of the breaks of an open whose client has lost the connection, and notifies it of a break
+    /// in progress. Returns the oplock or lease for the response before that notification. `known`: the client's state
+    /// and epoch of the lease, if the server was restarted.
+    pub fn change_holder(
+        &self,
+        file: FileId,
+        open: u64,
+        holder: Arc<dyn Holder>,
+        known: Option<(LeaseState, u16)>,
+        now: Duration,
+    ) -> Option<LeaseGranted> {
+        self.with(file, |state| state.oplocks.change_holder(open, holder, known, now)).flatten()
     }
 
     /// Called before a rename, a deletion or a change of the security descriptor through `open`. `Some` if clients that

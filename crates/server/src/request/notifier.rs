@@ -43,20 +43,22 @@ impl Notifier {
         })
     }
 
-    /// Queues breaks that occurred while the client was disconnected, to be sent after the response.
-    pub(crate) fn catch_up(&self, missed: Vec<Break>) {
-        if let State::Unannounced(breaks) = &mut *self.state.lock() {
-            breaks.extend(missed);
-        }
-    }
-
     /// Sends the queued breaks, after the response that grants the oplock or lease.
     pub(crate) fn announce(&self) {
         let mut state = self.state.lock();
-        if let State::Unannounced(breaks) = std::mem::replace(&mut *state, State::Announced) {
-            for what in breaks {
-                self.send(what);
-            }
+        let State::Unannounced(breaks) = std::mem::replace(&mut *state, State::Announced) else { return };
+        let unsent = breaks.into_iter().filter(|what| !self.send(*what)).count();
+        // The file must not be locked in the table after the state, because breaks occur in the other order.
+        drop(state);
+        if unsent > 0 {
+            self.missed();
+        }
+    }
+
+    /// Called if a notification cannot be sent that counted as sent already, and the break may be in progress still.
+    fn missed(&self) {
+        if let Some(server) = self.server.upgrade() {
+            server.opens.durable.check(&server, self.file_id.persistent);
         }
     }
 
@@ -110,7 +112,11 @@ impl Notifier {
         };
         connection.server.metrics.broke();
         let this = self.this.clone();
-        let again = Box::new(move || _ = this.upgrade().is_some_and(|notifier| notifier.send(what)));
+        let again = Box::new(move || {
+            if let Some(notifier) = this.upgrade().filter(|notifier| !notifier.send(what)) {
+                notifier.missed();
+            }
+        });
         let seal_for = seals.then(|| session.clone());
         Outgoing::unsolicited(connection, &header, seal_for, again, |body| notification.encode(body))
     }
@@ -133,7 +139,11 @@ impl Holder for Notifier {
         own.id == client.session_id || same_user()
     }
 
-    fn unreachable(&self, what: Break) -> bool {
-        self.server.upgrade().is_some_and(|server| server.opens.durable.missed(self.file_id.persistent, what))
+    fn unreachable(&self) -> bool {
+        self.server.upgrade().is_some_and(|server| server.opens.durable.unreachable(self.file_id.persistent))
+    }
+
+    fn is_connected(&self) -> bool {
+        self.session.upgrade().is_some_and(|session| !session.live_channels().is_empty())
     }
 }

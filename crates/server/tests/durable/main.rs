@@ -3,6 +3,7 @@
 
 #[allow(dead_code, reason = "not every test file uses all of it")]
 mod again;
+mod breaks;
 mod forced;
 mod persistent;
 mod reconnecting;

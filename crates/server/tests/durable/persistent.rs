@@ -22,7 +22,7 @@ use crate::requests::{
 };
 
 /// A server whose share is continuously available or not.
-fn server_with_persistent_opens(continuously_available: bool) -> TestServer {
+pub(crate) fn server_with_persistent_opens(continuously_available: bool) -> TestServer {
     let server = TestServer::builder().clock(ManualClock::new());
     let server = server.share(|share| {
         share.handles.continuously_available = continuously_available;
@@ -40,7 +40,7 @@ fn replace_locally(server: &TestServer, name: &str) {
     server.create_locally(name, NewFile::new(Create::File(Access::default()), 0o666));
 }
 
-const PERSISTENT: DurableHandleFlags = DurableHandleFlags::PERSISTENT;
+pub(crate) const PERSISTENT: DurableHandleFlags = DurableHandleFlags::PERSISTENT;
 
 fn request_persistent() -> CreateContext<'static> {
     DurableHandleRequestV2 { timeout: 0, flags: PERSISTENT, create_guid: FIRST }.to_context()
@@ -50,14 +50,14 @@ fn reconnect_persistent(file_id: FileId) -> CreateContext<'static> {
     DurableHandleReconnectV2 { file_id, create_guid: FIRST, flags: PERSISTENT }.to_context()
 }
 
-fn lease(key: u8, state: u32, epoch: u16) -> CreateContext<'static> {
+pub(crate) fn lease(key: u8, state: u32, epoch: u16) -> CreateContext<'static> {
     let lease_state = LeaseState(state);
     LeaseV2 { lease_key: [key; 16], lease_state, flags: LeaseFlags::NONE, parent_lease_key: [0; 16], epoch }
         .to_context()
 }
 
 /// Returns the flags of the DH2Q response, and the lease.
-fn granted(message: &Message) -> (Option<DurableHandleFlags>, Option<(LeaseState, u16)>) {
+pub(crate) fn granted(message: &Message) -> (Option<DurableHandleFlags>, Option<(LeaseState, u16)>) {
     message.check(Status::SUCCESS);
     let response = CreateResponse::decode(message.bytes()).expect("a well-formed message");
     let find = |name: &[u8]| CreateContext::find(&response.create_contexts, name);

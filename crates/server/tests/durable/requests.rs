@@ -48,6 +48,19 @@ pub(crate) fn send_with(
     oplock: OplockLevel,
     contexts: Vec<CreateContext<'static>>,
 ) -> Message {
+    let message = compose(client, flags, name, oplock, contexts);
+    assert!(client.send(&message));
+    client.receive()
+}
+
+/// Builds a CREATE.
+pub(crate) fn compose(
+    client: &mut PipelinedClient,
+    flags: Flags,
+    name: &str,
+    oplock: OplockLevel,
+    contexts: Vec<CreateContext<'static>>,
+) -> Vec<u8> {
     let name = utf16_bytes(name);
     let create = CreateRequest {
         requested_oplock_level: oplock,
@@ -59,9 +72,7 @@ pub(crate) fn send_with(
         create_contexts: contexts,
         ..CreateRequest::default()
     };
-    let message = client.compose_with(Command::CREATE, flags, |out| create.encode(out));
-    assert!(client.send(&message));
-    client.receive()
+    client.compose_with(Command::CREATE, flags, |out| create.encode(out))
 }
 
 pub(crate) fn request() -> CreateContext<'static> {

@@ -1,16 +1,15 @@
 //! Resilient opens ([MS-SMB2] 3.3.5.15.9): preserved without an oplock for the requested time.
 
 use proto::bytes::Writer;
-use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::header::Command;
 use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, NetworkResiliencyRequest};
 use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
-use crate::requests::{BATCH, reconnect, run, send};
+use crate::requests::{reconnect, run, send};
 use server::testing::{PipelinedClient, TestServer, opened};
 
-fn make_resilient(client: &mut PipelinedClient, file_id: FileId, timeout: u32) -> Status {
+pub(crate) fn make_resilient(client: &mut PipelinedClient, file_id: FileId, timeout: u32) -> Status {
     let mut input = Vec::new();
     NetworkResiliencyRequest { timeout }.encode(&mut Writer::new(&mut input));
     let request = IoctlRequest {
@@ -51,22 +50,4 @@ fn a_resilient_open_is_kept_without_an_oplock_for_the_requested_time() {
         run(server.scavenge());
         assert_eq!(server.open_count(), 1, "{asked}");
     }
-}
-
-#[test]
-fn a_break_missed_by_a_resilient_open_is_sent_when_its_client_reconnects() {
-    let server = TestServer::with_stopped_clock();
-    let mut client = server.log_on("alice", false);
-    let (file_id, _) = client.open("file", BATCH);
-    assert_eq!(make_resilient(&mut client, file_id, 60_000), Status::SUCCESS);
-    run(client.connection.close());
-    let mut other = server.log_on("alice", false);
-    send(&mut other, "file", OplockLevel::NONE, vec![]).check(Status::PENDING);
-    let mut back = server.log_on("alice", false);
-    let (again, oplock) = opened(&send(&mut back, "", OplockLevel::NONE, vec![reconnect(file_id)]));
-    assert_eq!(oplock, BATCH);
-    assert_eq!(back.receive().header().command, Command::OPLOCK_BREAK);
-    let close = CloseRequest { flags: CloseFlags(0), file_id: again };
-    back.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
-    opened(&other.receive());
 }

@@ -13,7 +13,7 @@ use super::contexts::Contexts;
 use crate::command::close::close_unasked;
 use crate::command::tree_connect::is_continuous;
 use crate::error::{Error, Result};
-use crate::files::oplock::{self, Break};
+use crate::files::oplock::{self, LeaseGranted};
 use crate::name::{self, same};
 use crate::request::Notifier;
 use crate::request::{Reply, Request};
@@ -60,31 +60,30 @@ pub(super) async fn repeat(
     give_back(request, reply, disk, contexts, reclaimed, true).await
 }
 
-type Reclaimed = (Arc<Open>, Vec<Break>);
-
 /// Attaches the open to the client's session and responds. `repeats`: the response is that of the original CREATE.
 async fn give_back(
     request: &Request<'_>,
     reply: &mut Reply,
     disk: &Disk,
     contexts: &Contexts,
-    (open, missed): Reclaimed,
+    open: Arc<Open>,
     repeats: bool,
 ) -> Result<Status> {
     let server = &request.connection.server;
     let file = open.file().ok_or(Error::because(Status::OBJECT_NAME_NOT_FOUND, "a pipe has no durable handle"))?;
     let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
     let notifier = Notifier::new(request.connection, request.session()?, disk.encrypt_data, file_id);
-    notifier.catch_up(missed);
-    server.opens.files.change_holder(file.file, open.persistent_id, notifier.clone());
-    reply.outgoing.grants(notifier);
-    // Checked only now: an earlier break could not be sent, and a later one is sent to the client.
+    let (known, now) = (known_lease(file, contexts), server.environment.uptime());
+    let granted = server.opens.files.change_holder(file.file, open.persistent_id, notifier.clone(), known, now);
     let terms = file.durability.terms();
     let durable = terms.as_ref().is_some_and(|terms| terms.reason == Reason::Durable);
-    if durable && !server.opens.files.holds_handle_caching(file.file, open.persistent_id) {
+    // An earlier break could not be sent, and a later one is sent to the client.
+    let is_held = granted.is_some_and(|it| it.state.contains(LeaseState::HANDLE_CACHING) && !it.breaking);
+    if durable && !is_held {
         close_unasked(server, &open).await;
         return Err(Error::because(Status::OBJECT_NAME_NOT_FOUND, "the durable open's oplock was broken"));
     }
+    reply.outgoing.grants(notifier);
     // Those of the connection that was lost must not replace what the client writes now.
     file.changes_have_ended(server).await;
     let metadata = match file.node.metadata(&file.op).await {
@@ -103,9 +102,8 @@ async fn give_back(
     if file.durability.is_persistent() {
         server.opens.durable.add_persistent(&open);
     }
-    resume_epoch(server, file, contexts);
     let mut answer = contexts.answer(&metadata, None, request.hides_ids(disk));
-    let (level, lease) = cached(server, &open, file);
+    let (level, lease) = cached(file, granted);
     answer.extend(lease);
     let made = terms.as_ref().and_then(|terms| terms.persistent).filter(|_| repeats);
     answer.extend(terms.filter(|_| repeats).map(|terms| terms.response()));
@@ -113,30 +111,25 @@ async fn give_back(
     super::respond(reply, disk, &open, &metadata, action, level, answer)
 }
 
-/// Returns the oplock or lease of the open.
-fn cached(server: &Server, open: &Open, file: &FileOpen) -> (OplockLevel, Option<CreateContext<'static>>) {
+/// Returns the oplock or lease for the response.
+fn cached(file: &FileOpen, granted: Option<LeaseGranted>) -> (OplockLevel, Option<CreateContext<'static>>) {
     let Some(lease) = &file.lease else {
-        return (oplock::level(server.opens.files.caches(file.file, open.persistent_id)), None);
+        return (oplock::level(granted.map_or(LeaseState::NONE, |granted| granted.state)), None);
     };
-    let granted = server.opens.files.lease(file.file, lease.id);
     (OplockLevel::LEASE, granted.map(|granted| caching::context(lease, &granted)))
 }
 
-/// Restores the lease's epoch after a restart (note <353>): it continues from the client's last epoch, plus one if the
-/// lease state differs from the client's.
-fn resume_epoch(server: &Server, file: &FileOpen, contexts: &Contexts) {
-    if !file.durability.take_restored() {
-        return;
-    }
-    if let (Some(lease), Some(Lease::V2(asked))) = (&file.lease, contexts.lease) {
-        let writes = asked.lease_state.contains(LeaseState::WRITE_CACHING);
-        let epoch = asked.epoch.wrapping_add(u16::from(!writes));
-        server.opens.files.raise_epoch(file.file, lease.id, epoch);
+/// Returns the state and the epoch of the lease that the client knows, after a restart of the server.
+fn known_lease(file: &FileOpen, contexts: &Contexts) -> Option<(LeaseState, u16)> {
+    match contexts.lease {
+        _ if !file.durability.take_restored() => None,
+        Some(Lease::V2(asked)) => Some((asked.lease_state, asked.epoch)),
+        _ => None,
     }
 }
 
 /// Finds the open that a reconnect context identifies.
-fn find(request: &Request<'_>, disk: &Disk, create: &CreateRequest<'_>, contexts: &Contexts) -> Result<Reclaimed> {
+fn find(request: &Request<'_>, disk: &Disk, create: &CreateRequest<'_>, contexts: &Contexts) -> Result<Arc<Open>> {
     let durable = &request.connection.server.opens.durable;
     let client_guid = request.connection.negotiated().map(|negotiated| negotiated.client_guid);
     let asked = &contexts.durable;
@@ -176,14 +169,14 @@ fn reclaim(
     disk: &Disk,
     id: u64,
     check: impl FnOnce(&FileOpen, &Terms, Option<&Owner>) -> std::result::Result<(), Status>,
-) -> Result<Reclaimed> {
+) -> Result<Arc<Open>> {
     let server = &request.connection.server;
     let session = request.session()?;
     let owner = session.user().and_then(|user| Owner::of(&user));
     if session.open_count() >= server.policy().limits.opens_per_session {
         return Err(Error::because(Status::INSUFFICIENT_RESOURCES, "too many opens"));
     }
-    let (detached, missed) = server.opens.durable.reclaim(id, |open, terms| {
+    let detached = server.opens.durable.reclaim(id, |open, terms| {
         let file = open.file().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
         let same_share = open.tree.share_name().eq_ignore_ascii_case(&disk.share.name);
         if !same_share || file.name.volume != disk.volume {
@@ -193,8 +186,7 @@ fn reclaim(
     })?;
     let sequence = ChannelSequence::new(request.header.channel_sequence());
     let open = detached.reclaimed(server.next_id(), session.id, request.tree()?.clone(), sequence, &session.payer());
-    let open = open.map(Arc::new).ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))?;
-    Ok((open, missed))
+    open.map(Arc::new).ok_or(Error::new(Status::OBJECT_NAME_NOT_FOUND))
 }
 
 /// Checks that the client names the lease of its open, and thus the file.

@@ -147,7 +147,7 @@ impl Oplocks {
             held.state = granted;
             held.epoch = held.epoch.map(|epoch| epoch.wrapping_add(1));
         }
-        LeaseGranted { state: held.state, breaking: held.breaking.is_some(), epoch: held.epoch }
+        held.granted()
     }
 
     fn others(&self, open: u64, lease: Option<LeaseId>) -> Others {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proto::smb2::LeaseState;
 
-use super::{ACKNOWLEDGMENT_TIME, Break, HANDLE, Holder, LeaseBreak, NOTHING, Touch, WRITE, level};
+use super::{ACKNOWLEDGMENT_TIME, Break, HANDLE, Holder, LeaseBreak, LeaseGranted, NOTHING, Touch, WRITE, level};
 use crate::files::lease::LeaseId;
 use crate::vfs;
 
@@ -48,18 +48,57 @@ impl HeldOplock {
         touch == Touch::Attributes || (touch == Touch::Security && self.lease.is_some())
     }
 
+    /// Returns what is held.
+    pub(super) fn granted(&self) -> LeaseGranted {
+        LeaseGranted { state: self.state, breaking: self.breaking.is_some(), epoch: self.epoch }
+    }
+
+    fn notification(&self, to: LeaseState, acknowledge: bool) -> Break {
+        let Some(id) = self.lease else { return Break::Oplock(level(to)) };
+        let (from, epoch) = (self.state, self.epoch.unwrap_or(0));
+        Break::Lease(LeaseBreak { id, from, to, epoch, acknowledge })
+    }
+
     /// Notifies the first holder that is reachable.
     pub(super) fn tell(&self, to: LeaseState, acknowledge: bool) -> bool {
-        let what = match self.lease {
-            None => Break::Oplock(level(to)),
-            Some(id) => {
-                let (from, epoch) = (self.state, self.epoch.unwrap_or(0));
-                Break::Lease(LeaseBreak { id, from, to, epoch, acknowledge })
-            }
-        };
+        let what = self.notification(to, acknowledge);
         let told = self.opens.iter().any(|(_, holder)| holder.broken(what));
         // All of them are called, without short-circuiting.
-        told || self.opens.iter().filter(|(_, holder)| holder.unreachable(what)).count() > 0
+        told || self.opens.iter().filter(|(_, holder)| holder.unreachable()).count() > 0
+    }
+
+    /// Continues the epoch after a restart of the server, which may have lost a later one ([MS-SMB2], note <353>): from
+    /// the client's last epoch, plus one if `state`, which the client has, is not what it still has.
+    pub(super) fn resume_epoch(&mut self, state: LeaseState, epoch: u16) {
+        let is_same = state == self.state && state.contains(WRITE);
+        let epoch = epoch.wrapping_add(u16::from(!is_same));
+        // Half of the numbers are ahead.
+        if let Some(known) = self.epoch.as_mut().filter(|known| epoch.wrapping_sub(**known) < 0x8000) {
+            *known = epoch;
+        }
+    }
+
+    /// Replaces the holder of an open whose client has lost the connection. The client is notified of a break in
+    /// progress, even if it was before, because the notification may be lost. If it has another open of the lease whose
+    /// connection it has not lost, it was notified over that one. A break that has ended is not repeated: the client
+    /// learns the state from the response.
+    pub(super) fn change_holder(&mut self, open: u64, holder: Arc<dyn Holder>, now: Duration) {
+        let mut opens = self.opens.iter_mut();
+        if let Some(entry) = opens.find(|(id, _)| *id == open) {
+            entry.1 = holder.clone();
+        }
+        let Some(breaking) = &mut self.breaking else { return };
+        if self.opens.iter().any(|(id, other)| *id != open && other.is_connected()) {
+            return;
+        }
+        // The kernel does not give a local program's open more time.
+        if self.backing.is_none() {
+            breaking.deadline = now + ACKNOWLEDGMENT_TIME;
+        }
+        let to = breaking.requested;
+        // A client ignores a notification with the epoch of the response ([MS-SMB2] 3.2.5.19.2).
+        self.epoch = self.epoch.map(|epoch| epoch.wrapping_add(1));
+        holder.broken(self.notification(to, true));
     }
 
     /// Reduces the cache to `to`: at once for read caching alone, otherwise after the holder has written back and

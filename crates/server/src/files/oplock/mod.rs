@@ -82,9 +82,14 @@ pub trait Holder: Send + Sync {
         true
     }
 
-    /// Called if no holder could be notified. Returns whether the client will be notified when it reconnects.
-    fn unreachable(&self, _what: Break) -> bool {
+    /// Called if no holder could be notified. Returns whether the client may reclaim its open, and is notified then.
+    fn unreachable(&self) -> bool {
         false
+    }
+
+    /// Whether the client has a connection for notifications.
+    fn is_connected(&self) -> bool {
+        true
     }
 }
 
@@ -206,27 +211,26 @@ impl Oplocks {
 
     /// Returns the state of a lease; `None` if no open has it.
     pub(super) fn lease(&self, id: LeaseId) -> Option<LeaseGranted> {
-        let held = self.held.iter().find(|held| held.lease == Some(id))?;
-        Some(LeaseGranted { state: held.state, breaking: held.breaking.is_some(), epoch: held.epoch })
+        self.held.iter().find(|held| held.lease == Some(id)).map(HeldOplock::granted)
     }
 
-    /// Raises the epoch to `epoch` if that is ahead, because the server was restarted and lost a later one.
-    pub(super) fn raise_epoch(&mut self, id: LeaseId, epoch: u16) {
-        let held = self.held.iter_mut().filter(|held| held.lease == Some(id));
-        for known in held.filter_map(|held| held.epoch.as_mut()) {
-            // Half of the numbers are ahead.
-            if epoch.wrapping_sub(*known) < 0x8000 {
-                *known = epoch;
-            }
+    /// Replaces the holder of an open whose client has lost the connection. Returns the oplock or lease for the
+    /// response, after which the holder may notify the client. `known`: the client's state and epoch, if the server was
+    /// restarted.
+    pub(super) fn change_holder(
+        &mut self,
+        open: u64,
+        holder: Arc<dyn Holder>,
+        known: Option<(LeaseState, u16)>,
+        now: Duration,
+    ) -> Option<LeaseGranted> {
+        let held = self.held.iter_mut().find(|held| held.is_of(open))?;
+        if let Some((state, epoch)) = known {
+            held.resume_epoch(state, epoch);
         }
-    }
-
-    /// Replaces the holder of an open that its client has reclaimed.
-    pub(super) fn change_holder(&mut self, open: u64, holder: Arc<dyn Holder>) {
-        let opens = self.held.iter_mut().flat_map(|held| &mut held.opens);
-        for entry in opens.filter(|(id, _)| *id == open) {
-            entry.1 = holder.clone();
-        }
+        let granted = held.granted();
+        held.change_holder(open, holder, now);
+        Some(granted)
     }
 
     /// Removes an open with its oplock, or its share in a lease (2.1.4.12, case CLOSE).

@@ -311,6 +311,10 @@ impl Holder for Gone {
     fn broken(&self, _: Break) -> bool {
         false
     }
+
+    fn is_connected(&self) -> bool {
+        false
+    }
 }
 
 #[test]
@@ -319,6 +323,49 @@ fn no_open_waits_for_a_disconnected_holder() {
     assert_eq!(oplocks.grant(1, BATCH, circumstances(true, true), Arc::new(Gone)), BATCH);
     let wait = oplocks.open(opening(false), false).expect("waits");
     assert_eq!(wait.deadline, NOW);
+}
+
+#[test]
+fn a_client_that_reclaims_its_opens_is_told_once_of_a_break_in_progress() {
+    let mut leases = Leases::default();
+    let asked = LeaseAsked { id: id(1), state: states("RWH"), epoch: Some(0x10) };
+    for open in [1, 2] {
+        leases.oplocks.grant_lease(open, asked, circumstances(true, true), Arc::new(Gone));
+    }
+    let told = leases.told.clone();
+    assert_eq!(leases.oplocks.change_holder(3, told.clone(), None, NOW), None, "it has no lease");
+    assert!(leases.open(None, false, false));
+    let later = NOW + Duration::from_secs(20);
+    let granted = leases.oplocks.change_holder(1, told.clone(), None, later);
+    assert_eq!(granted, Some(LeaseGranted { state: states("RWH"), breaking: true, epoch: Some(0x12) }));
+    let (from, to) = (states("RWH"), states("RH"));
+    let expected = LeaseBreak { id: id(1), from, to, epoch: 0x13, acknowledge: true };
+    assert_eq!(std::mem::take(&mut *told.0.lock()), [Break::Lease(expected)], "with an epoch above the response's");
+    let wait = leases.oplocks.open(Opening { now: later, ..opening(false) }, false).expect("waits");
+    assert_eq!(wait.deadline, later + ACKNOWLEDGMENT_TIME);
+    leases.oplocks.change_holder(2, told.clone(), None, later);
+    assert_eq!(leases.told(), [""; 0], "told through the other open");
+    assert_eq!(leases.acknowledge(1, "RH"), Ok(states("RH")));
+    let granted = leases.oplocks.change_holder(1, told, None, later).map(|it| (it.state, it.breaking, it.epoch));
+    assert_eq!(granted, Some((states("RH"), false, Some(0x13))));
+    assert_eq!(leases.told(), [""; 0], "the break has ended");
+}
+
+#[test]
+fn the_epoch_continues_from_that_of_the_client_after_a_restart() {
+    for (has, known, expected) in [
+        ("RWH", ("RWH", 0x20), 0x20),
+        ("RWH", ("RWH", 0x05), 0x11),
+        ("RWH", ("RH", 0x20), 0x21),
+        ("RH", ("RH", 0x20), 0x21),
+        ("RH", ("RWH", 0x20), 0x21),
+    ] {
+        let mut leases = Leases::default();
+        leases.grant(1, 1, has, true, has);
+        let told = leases.told.clone();
+        let granted = leases.oplocks.change_holder(1, told, Some((states(known.0), known.1)), NOW);
+        assert_eq!(granted.and_then(|it| it.epoch), Some(expected), "{has} {known:?}");
+    }
 }
 
 #[test]

@@ -14,7 +14,6 @@ use tokio::sync::Notify;
 use super::index::Index;
 use super::{Reason, Terms};
 use crate::accounting::{Charge, Resource};
-use crate::files::oplock::{Break, LeaseBreak};
 use crate::state::Server;
 use crate::state::open::Open;
 use crate::vfs::{FileId, RelPath};
@@ -45,25 +44,7 @@ struct Detached {
     terms: Terms,
     /// `Environment::uptime` at which it is closed.
     until: Duration,
-    /// Breaks that could not be sent: at most one of an oplock and one of each lease.
-    missed: Vec<Break>,
     _charge: Charge,
-}
-
-/// Adds a break. Several breaks of one oplock or lease are combined into one with the first former state and the last
-/// new state.
-fn note_missed(missed: &mut Vec<Break>, what: Break) {
-    for known in missed.iter_mut() {
-        match (known, what) {
-            (Break::Oplock(left), Break::Oplock(now)) => return *left = now,
-            (Break::Lease(known), Break::Lease(now)) if known.id == now.id => {
-                let acknowledge = known.acknowledge || now.acknowledge;
-                return *known = LeaseBreak { from: known.from, acknowledge, ..now };
-            }
-            _ => {}
-        }
-    }
-    missed.push(what);
 }
 
 impl Registry {
@@ -90,7 +71,7 @@ impl Registry {
         let reason = terms.reason;
         let until = server.environment.uptime() + terms.timeout;
         let Ok(charge) = open.charge.payer().charge(Resource::DetachedOpens, 1) else { return false };
-        let detached = Detached { open: open.clone(), until, terms, missed: Vec::new(), _charge: charge };
+        let detached = Detached { open: open.clone(), until, terms, _charge: charge };
         self.state.lock().insert(open.persistent_id, detached);
         // Checked last. A break before this found no client to notify, and a later one condemns the open.
         let holds = reason != Reason::Durable || server.opens.files.holds_handle_caching(file.file, open.persistent_id);
@@ -101,33 +82,40 @@ impl Registry {
         true
     }
 
-    /// Removes the open `persistent` for a client that reclaims it, if `check` succeeds. Also returns the breaks that
-    /// could not be sent.
+    /// Removes the open `persistent` for a client that reclaims it, if `check` succeeds.
     pub(crate) fn reclaim(
         &self,
         persistent: u64,
         check: impl FnOnce(&Open, &Terms) -> Result<(), Status>,
-    ) -> Result<(Arc<Open>, Vec<Break>), Status> {
+    ) -> Result<Arc<Open>, Status> {
         let mut state = self.state.lock();
         let detached = state.detached.get(&persistent).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
         check(&detached.open, &detached.terms)?;
         let detached = state.remove(persistent).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
-        Ok((detached.open, detached.missed))
+        Ok(detached.open)
     }
 
     /// Called when another client needs what the open caches, and its own client cannot be notified. A durable open is
     /// closed ([MS-SMB2] 3.3.4.6, 3.3.4.7); the client of another one is notified when it reconnects. Returns whether
     /// it will be notified. May be called while the table of open files is locked.
-    pub(crate) fn missed(&self, persistent: u64, what: Break) -> bool {
+    pub(crate) fn unreachable(&self, persistent: u64) -> bool {
         let state = &mut *self.state.lock();
-        let Some(detached) = state.detached.get_mut(&persistent) else { return false };
+        let Some(detached) = state.detached.get(&persistent) else { return false };
         if detached.terms.reason == Reason::Durable {
             state.condemned.push(persistent);
             self.sooner.notify_one();
             return false;
         }
-        note_missed(&mut detached.missed, what);
         true
+    }
+
+    /// As [`Registry::unreachable`], if the open has lost its handle cache or a break of that is in progress.
+    pub(crate) fn check(&self, server: &Server, persistent: u64) {
+        let open = self.state.lock().detached.get(&persistent).map(|detached| detached.open.clone());
+        let file = open.as_ref().and_then(|open| open.file());
+        if file.is_some_and(|file| !server.opens.files.holds_handle_caching(file.file, persistent)) {
+            self.unreachable(persistent);
+        }
     }
 
     /// Adds an open that became persistent, or replaces it after a reconnect.
@@ -244,34 +232,5 @@ impl Detached {
     /// Returns the file that no other client can open while the client is disconnected.
     fn awaits(&self) -> Option<FileId> {
         self.open.file().filter(|_| self.terms.reason == Reason::Persistent).map(|file| file.file)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proto::dtyp::Guid;
-    use proto::smb2::{LeaseState, OplockLevel};
-
-    use super::*;
-    use crate::files::lease::LeaseId;
-
-    #[test]
-    fn breaks_during_a_disconnection_are_stored_in_bounded_memory() {
-        let lease = |key: u8, from, to, epoch| {
-            let id = LeaseId { client: Guid([1; 16]), key: [key; 16] };
-            Break::Lease(LeaseBreak { id, from: LeaseState(from), to: LeaseState(to), epoch, acknowledge: epoch == 1 })
-        };
-        let mut missed = Vec::new();
-        for epoch in 1..=1000 {
-            note_missed(&mut missed, lease(1, 7, 3, epoch));
-            note_missed(&mut missed, lease(1, 3, 0, epoch));
-            note_missed(&mut missed, Break::Oplock(OplockLevel::II));
-            note_missed(&mut missed, Break::Oplock(OplockLevel::NONE));
-        }
-        let Break::Lease(told) = missed[0] else { panic!("{missed:?}") };
-        assert_eq!((told.from, told.to, told.epoch, told.acknowledge), (LeaseState(7), LeaseState(0), 1000, true));
-        assert_eq!(missed[1..], [Break::Oplock(OplockLevel::NONE)]);
-        note_missed(&mut missed, lease(2, 1, 0, 1));
-        assert_eq!(missed.len(), 3, "another lease is counted separately");
     }
 }
