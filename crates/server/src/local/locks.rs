@@ -11,6 +11,7 @@
 //! a handle without write access (exported as shared), and a shared one of a handle without read access.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use proto::dtyp::AccessMask;
@@ -70,8 +71,16 @@ pub(crate) async fn lock(
 }
 
 /// Exports locks that an open has just got. Returns `false`, and removes the locks, if one of a local program
-/// conflicts.
+/// conflicts. Also removes them if the open was closed meanwhile.
 pub(crate) async fn show(server: &Server, open: &Open, file: &FileOpen, locks: &[Lock]) -> Result<bool> {
+    // Set before the close releases the open's locks. If it has already done so, nobody else releases these.
+    if file.closed.load(Ordering::Acquire) {
+        for lock in locks {
+            // The close may have released it.
+            let _ = server.opens.files.unlock_one(file.file, lock);
+        }
+        return Err(Error::because(Status::RANGE_NOT_LOCKED, "the handle was closed meanwhile"));
+    }
     if !are_shown(open, file) {
         return Ok(true);
     }
@@ -184,5 +193,38 @@ fn kind(open: &Open, lock: &Lock) -> RangeLock {
         true if may(WRITING) => RangeLock::Exclusive,
         _ if may(READING) => RangeLock::Shared,
         _ => RangeLock::Free,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto::smb2::OplockLevel;
+    use proto::smb2::close::{CloseFlags, CloseRequest};
+    use proto::smb2::header::Command;
+
+    use super::*;
+    use crate::answer::block_on;
+    use crate::testing::TestServer;
+
+    #[test]
+    fn a_lock_of_an_open_that_was_closed_meanwhile_is_released() {
+        for posix_locking in [true, false] {
+            let server = TestServer::builder().share(|share| share.locks.posix_locking = posix_locking).start();
+            let mut client = server.log_on("alice", false);
+            let (ours, _) = client.open("file", OplockLevel::NONE);
+            client.open("file", OplockLevel::NONE);
+            let session = server.sessions.get(client.session_id).expect("logged on");
+            let open = session.open(ours.persistent, ours.volatile).expect("not closed yet");
+            let file = open.file().expect("a file");
+            // A LOCK has found the open when another request of the client closes it.
+            let close = CloseRequest { flags: CloseFlags(0), file_id: ours };
+            client.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
+            let owner = Owner { open: ours.persistent, key: 0 };
+            let lock = Lock { owner, range: Range::new(0, 10).expect("a range"), exclusive: true };
+            let bounds = server.policy().limits.locks();
+            let locked = block_on(super::lock(&server, &open, file, &[lock], bounds));
+            assert_eq!(locked.map_err(|error| error.status), Err(Status::RANGE_NOT_LOCKED));
+            assert_eq!(server.opens.files.lock_count(file.file), 0, "another open of the file remains");
+        }
     }
 }
