@@ -323,6 +323,15 @@ impl Outgoing {
     }
 }
 
+/// If the connection is lost before the responses are sent, breaks that wait for them are sent over another one.
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        for notifier in self.granted.drain(..) {
+            notifier.announce();
+        }
+    }
+}
+
 fn response_header(
     request: &Request<'_>,
     async_id: Option<u64>,

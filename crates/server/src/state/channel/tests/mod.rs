@@ -3,17 +3,18 @@ mod peer;
 use std::sync::Arc;
 
 use proto::auth::ntlm::Initiator;
-use proto::bytes::Writer;
+use proto::bytes::{Writer, utf16_bytes};
 use proto::fscc::FileInformationClass;
 use proto::mac::aapl::{Parts, ServerCapabilities, ServerQuery};
 use proto::smb2::close::{CloseFlags, CloseRequest};
 use proto::smb2::create::{CreateDisposition, CreateRequest, CreateResponse, ImpersonationLevel, ShareAccess};
-use proto::smb2::create_context::CreateContext;
-use proto::smb2::header::{Command, Header};
+use proto::smb2::create_context::{CreateContext, DurableHandleFlags, DurableHandleRequestV2};
+use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::ioctl::{FsctlCode, IoctlFlags, IoctlRequest, IoctlResponse, NetworkInterfaceInfo};
 use proto::smb2::logoff::LogoffRequest;
 use proto::smb2::negotiate::{Capabilities, Dialect, SecurityMode, SigningAlgorithm};
 use proto::smb2::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
+use proto::smb2::read::ReadRequest;
 use proto::smb2::session_setup::{SessionSetupFlags, SessionSetupRequest};
 use proto::smb2::write::WriteRequest;
 use proto::smb2::{FileId, OplockLevel};
@@ -26,7 +27,8 @@ use crate::command::logoff::end_session;
 use crate::interfaces::{Interface, Interfaces};
 use crate::state::Server;
 use crate::state::session::{LOGON_BYTES, Phase};
-use crate::testing::{self, PASSWORD, TestServer, status};
+use crate::testing::{self, ManualClock, PASSWORD, TestServer, status};
+use crate::vfs::faulty::{Fault, Faulty, Operation, Script, Wait};
 
 const NEWEST: Dialect = Dialect::SMB_3_1_1;
 
@@ -398,6 +400,61 @@ fn check_break(arrived: bool, expected: usize) {
 fn a_break_that_does_not_arrive_is_sent_over_another_channel() {
     check_break(false, 1);
     check_break(true, 0);
+}
+
+/// Has reads wait forever.
+struct ReadsHang;
+
+impl Script for ReadsHang {
+    fn decide(&self, operation: Operation, _: u64) -> Fault {
+        let wait = || -> Wait { Box::pin(std::future::pending()) };
+        Fault { before: (operation == Operation::Read).then(wait), ..Fault::default() }
+    }
+}
+
+/// Builds a CREATE that can be replayed, or its replay.
+fn replayable(peer: &mut Peer, replays: bool) -> Vec<u8> {
+    let name = utf16_bytes("file");
+    let durable = DurableHandleRequestV2 { timeout: 0, flags: DurableHandleFlags::NONE, create_guid: [1; 16] };
+    let create = CreateRequest {
+        requested_oplock_level: OplockLevel::BATCH,
+        desired_access: 0x001f_01ff,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN_IF,
+        name: &name,
+        create_contexts: vec![durable.to_context()],
+        ..CreateRequest::default()
+    };
+    let mut message = peer.compose(Command::CREATE, None, |out| create.encode(out));
+    if replays {
+        message[Header::FLAGS_POSITION..][..4].copy_from_slice(&Flags::REPLAY_OPERATION.0.to_le_bytes());
+    }
+    message
+}
+
+#[test]
+fn a_break_is_sent_although_the_response_before_it_is_lost() {
+    let server = TestServer::builder().clock(ManualClock::new());
+    let server = server.wrap_volume(|volume| Faulty::new(volume, Arc::new(ReadsHang))).start();
+    let mut first = Peer::logged_on(&server, NEWEST, "alice");
+    let mut second = Peer::channel_of(&server, &first);
+    let file_id = open(&mut first, "other file");
+    let write = WriteRequest { file_id, length: 1, buffer: b"x", ..WriteRequest::default() };
+    assert_eq!(status(&first.request(Command::WRITE, |out| write.encode(out))), Status::SUCCESS);
+    let create = replayable(&mut first, false);
+    let read = ReadRequest { file_id, length: 1, ..ReadRequest::default() };
+    let read = first.compose(Command::READ, None, |out| read.encode(out));
+    assert_eq!(first.send(&testing::chain(&[create, read], false)).len(), 0, "the CREATE is answered with the READ");
+    let mut other = Peer::logged_on(&server, NEWEST, "alice");
+    other.begin_to_create("file", OplockLevel::NONE);
+    assert_eq!(breaks(&mut second), 0);
+    first.disconnect();
+    assert_eq!(breaks(&mut second), 1);
+    // The client could not relate it to an open.
+    let replay = replayable(&mut second, true);
+    let messages: Vec<_> = second.send(&replay).iter().filter_map(|message| Header::decode(message).ok()).collect();
+    let outcomes: Vec<_> = messages.iter().map(|header| (header.command, header.status)).collect();
+    assert_eq!(outcomes, [(Command::CREATE, Status::SUCCESS), (Command::OPLOCK_BREAK, Status::SUCCESS)]);
 }
 
 /// Connections drop while the session is logged off and bound again. Nothing must be left, and nothing is closed twice.

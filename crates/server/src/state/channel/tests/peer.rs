@@ -224,6 +224,11 @@ impl Peer {
         message
     }
 
+    /// Sends a message, and returns the server's messages so far.
+    pub(super) fn send(&mut self, message: &[u8]) -> Vec<Vec<u8>> {
+        self.client.send(message)
+    }
+
     /// Sends a message, and returns the first response that is neither interim nor unsolicited.
     pub(super) fn exchange(&mut self, message: &[u8]) -> Vec<u8> {
         let mut frames = self.client.send(message);
