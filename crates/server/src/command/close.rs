@@ -163,6 +163,8 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
     }
     let closed = server.opens.files.close(file.file, open.persistent_id, delete);
     if delete && closed == Closed::Stays {
+        // After a restart of the server, the persistent opens that are left must delete the file. An error is logged.
+        let _ = durable::save_all(server, file.file).await;
         // Clients with cached handles are asked to close them, so that the file can be deleted. The CLOSE does not wait
         // for them.
         let _ =

@@ -3,7 +3,7 @@
 use proto::bytes::{Writer, utf16_bytes};
 use proto::fscc::{FileInformationClass as InfoClass, FileRenameInformation};
 use proto::smb2::close::{CloseFlags, CloseRequest};
-use proto::smb2::create::{CreateDisposition, CreateResponse};
+use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, ShareAccess};
 use proto::smb2::create_context::{
     CreateContext, DurableHandleFlags, DurableHandleReconnectV2, DurableHandleRequestV2, DurableHandleResponseV2,
     LeaseFlags, LeaseV2, name,
@@ -222,6 +222,34 @@ fn persistent_opens_expire_too() {
     assert_eq!(server.open_count(), 0);
     assert!(server.store.records.lock().is_empty());
     server.log_on_as("alice", [8; 16]).open("file", OplockLevel::NONE);
+}
+
+#[test]
+fn a_deletion_by_another_client_is_restored() {
+    let mut server = server_with_persistent_opens(true);
+    let mut client = server.log_on_as("alice", [7; 16]);
+    let (kept, _) = opened(&send(&mut client, "file", OplockLevel::NONE, vec![request_persistent()]));
+    let mut other = server.log_on_as("alice", [8; 16]);
+    let name = utf16_bytes("file");
+    let create = CreateRequest {
+        desired_access: 0x0001_0000,
+        share_access: ShareAccess(7),
+        create_disposition: CreateDisposition::OPEN,
+        create_options: CreateOptions::DELETE_ON_CLOSE,
+        name: &name,
+        ..CreateRequest::default()
+    };
+    let (deletes, _) = opened(&other.request(Command::CREATE, |out| create.encode(out)));
+    let close = |client: &mut PipelinedClient, file_id| {
+        let close = CloseRequest { flags: CloseFlags(0), file_id };
+        client.request(Command::CLOSE, |out| close.encode(out)).check(Status::SUCCESS);
+    };
+    close(&mut other, deletes);
+    server.crash();
+    let mut client = server.log_on_as("alice", [7; 16]);
+    let (kept, _) = opened(&send(&mut client, "", OplockLevel::NONE, vec![reconnect_persistent(kept)]));
+    close(&mut client, kept);
+    client.request(Command::CREATE, |out| create.encode(out)).check(Status::OBJECT_NAME_NOT_FOUND);
 }
 
 #[test]
