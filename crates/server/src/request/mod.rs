@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proto::crypto::sign::SigningKey;
 use proto::smb2::FileId;
-use proto::smb2::header::{Flags, Header};
+use proto::smb2::header::{Command, Flags, Header};
 use proto::smb2::negotiate::{Dialect, SigningAlgorithm};
 use proto::status::Status;
 
@@ -66,9 +66,11 @@ impl Request<'_> {
         }
         let session = self.connection.server.sessions.get(self.header.session_id)?;
         // AES-GMAC reveals its key to an observer of two messages signed under one MessageId. An attacker must not
-        // obtain the second one by replaying a request captured on the session's own connection, such as a
-        // reauthentication. The responses to a binding are signed in `session_binding`.
-        if session.terms.signing == SigningAlgorithm::AES_GMAC && !self.connection.is_authenticated_as(&session) {
+        // obtain the second one by replaying a request captured on the session's own connection.
+        if session.terms.signing == SigningAlgorithm::AES_GMAC
+            && self.header.command != Command::SESSION_SETUP
+            && !self.connection.is_authenticated_as(&session)
+        {
             return None;
         }
         let key = session.keys()?.signing.clone()?;
