@@ -1,6 +1,5 @@
 //! Limits for clients that make the server hold too many resources or work for too long.
 
-use bytes::BytesMut;
 use proto::bytes::utf16_bytes;
 use proto::dtyp::AccessMask;
 use proto::smb2::create::{CreateDisposition, CreateOptions, CreateRequest, ImpersonationLevel, ShareAccess};
@@ -104,64 +103,6 @@ fn a_chain_of_reads_is_answered_in_frames_of_bounded_length_and_yields() {
         }
     }
     assert!(turns >= 10, "other requests had {turns} turns meanwhile");
-    client.disconnect();
-    assert_eq!(server.accounting.memory(), 0);
-}
-
-/// A response that is not charged before it is created is charged with the request that waits.
-#[test]
-fn a_request_that_waits_is_charged_for_its_response() {
-    let server = server(Limits::default());
-    let mut client = TestClient::logged_on(&server, "alice");
-    rich(&mut client);
-    let file_id = file(&mut client);
-    let mut cost = |length: usize| {
-        let read = ReadRequest { length: length as u32, file_id, ..ReadRequest::default() };
-        let message = charged(&mut client, Command::READ, 16, |out| read.encode(out));
-        let chain = client.connection.receive(BytesMut::from(&*message)).expect("a request").expect("a chain");
-        chain.cost()
-    };
-    let none = cost(0);
-    for (length, response) in [(65_536, 0), (131_071, 0), (131_072, 131_072), (MIB, MIB)] {
-        let cost = cost(length);
-        assert_eq!((cost.total() - none.total(), cost.response), (length, response));
-    }
-}
-
-/// The responses are in one frame, which is sent when the chain is finished.
-#[test]
-fn a_chain_is_charged_for_many_short_responses() {
-    const EACH: usize = 64 * 1024;
-    let server = server(Limits::default());
-    let mut client = TestClient::logged_on(&server, "alice");
-    rich(&mut client);
-    let file_id = file(&mut client);
-    let read = ReadRequest { length: EACH as u32, file_id, ..ReadRequest::default() };
-    let reads: Vec<_> = (0..40).map(|_| charged(&mut client, Command::READ, 1, |out| read.encode(out))).collect();
-    let message = chain(&reads, false);
-    let waiting = client.connection.receive(BytesMut::from(&*message)).expect("a request").expect("a chain");
-    let mut waiting = Box::pin(waiting.execute());
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    let mut held = 0;
-    // It yields, and waits for the storage if that is remote.
-    while waiting.as_mut().poll(&mut context).is_pending() {
-        assert_eq!(client.connection.backlog(), 0, "a frame is sent before the chain is finished");
-        held = held.max(server.accounting.held(Resource::Responses));
-    }
-    assert!(held >= 12 * EACH, "{held} bytes are charged");
-    let frames = std::iter::from_fn(|| client.connection.next_frame());
-    let answered: usize = frames.map(|frame| responses(&frame.into_bytes().expect("whole data")[4..])).sum();
-    assert_eq!(answered, 40);
-    // If the user has no more memory, the responses are sent in shorter frames.
-    let payer = server.sessions.get(client.session_id).expect("a session").payer();
-    let full: Vec<_> = [MIB, 4096]
-        .map(|step| std::iter::from_fn(|| payer.charge(Resource::Responses, step).ok()).collect::<Vec<_>>())
-        .into();
-    let reads: Vec<_> = (0..8).map(|_| charged(&mut client, Command::READ, 1, |out| read.encode(out))).collect();
-    let frames = client.send(&chain(&reads, false));
-    assert!(frames.len() > 1 && frames.iter().all(|frame| status(frame) == Status::SUCCESS));
-    assert_eq!(frames.iter().map(|frame| responses(frame)).sum::<usize>(), 8);
-    drop(full);
     client.disconnect();
     assert_eq!(server.accounting.memory(), 0);
 }

@@ -31,10 +31,9 @@ pub struct Chain {
 /// The memory that a chain may hold while it waits, in bytes.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Cost {
-    /// The size of its requests, of the state of their execution, and of the longest response if that is not charged
-    /// before it is created.
+    /// The size of its requests, and of the state of their execution.
     pub requests: usize,
-    /// The size of the longest response, if that is charged before.
+    /// The size of the longest response.
     pub response: usize,
 }
 
@@ -60,7 +59,7 @@ const TURN_BYTES: usize = 1024 * 1024;
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 const TRIES: u32 = 500;
 
-/// The charge for a response that is long, or makes its frame long; `None` for another one.
+/// The charge for a long response; `None` for a short one.
 type Room = std::result::Result<Option<Charge>, Full>;
 
 impl Pace {
@@ -106,10 +105,8 @@ impl Chain {
         let requests = runner_size() + self.elements.iter().map(size).sum::<usize>();
         // Only the longest one, because responses are created one after the other.
         let longest = |element| output::longest(&self.connection, element);
-        match self.elements.iter().map(longest).max().unwrap_or(0) {
-            response if response < output::LONG => Cost { requests: requests + response, response: 0 },
-            response => Cost { requests, response },
-        }
+        let response = self.elements.iter().map(longest).max().unwrap_or(0);
+        Cost { requests, response }
     }
 
     /// Returns whether the chain contains a CANCEL. Requests that it cancels must be run before the next chain, so that
@@ -175,8 +172,7 @@ impl Chain {
     }
 
     /// Waits until there is capacity for the response to `element`, which may be long, and yields now and then. Returns
-    /// the charge for a response that is long, or makes its frame long. It is held until the response is queued. If an
-    /// account stays full, the request is refused.
+    /// the charge for a long response, held until it is queued. If an account stays full, the request is refused.
     /// `unsent` has the charges for the finished responses of the current frame.
     async fn make_room(&self, element: &Element, reply: &mut Reply, pace: &mut Pace, unsent: &mut Vec<Charge>) -> Room {
         let connection = &*self.connection;
@@ -189,7 +185,7 @@ impl Chain {
             yield_now().await;
         }
         connection.outbox.drained(connection.backlog_limit(), || connection.ended().is_some()).await;
-        if reply.outgoing.length() + length < output::LONG {
+        if length < output::LONG {
             return Ok(None);
         }
         let payer = connection.payer();
@@ -198,10 +194,6 @@ impl Chain {
                 Err(_) if connection.ended().is_none() => {
                     // While waiting, the chain must not hold charges that another chain may wait for.
                     self.send(reply, unsent);
-                    // A short response no longer makes its frame long.
-                    if length < output::LONG {
-                        return Ok(None);
-                    }
                     connection.server.environment.sleep(TRY_AGAIN).await;
                 }
                 answer => return answer.map(Some),

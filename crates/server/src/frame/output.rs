@@ -9,7 +9,7 @@ use proto::smb2::read::ReadRequest;
 use super::chain::Element;
 use crate::state::connection::Connection;
 
-/// A response that makes its frame at least this long is charged before it is created.
+/// A response of at least this length is charged before it is created.
 pub(super) const LONG: usize = 128 * 1024;
 
 /// Returns the most data that the request permits in its response, in bytes. CHANGE_NOTIFY is not included, because it

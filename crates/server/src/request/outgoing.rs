@@ -87,11 +87,6 @@ impl Outgoing {
         self.finished.is_empty()
     }
 
-    /// Returns the length of the frame in bytes.
-    pub(crate) fn length(&self) -> usize {
-        self.buffer.len()
-    }
-
     pub(crate) fn body(&mut self) -> Writer<'_> {
         Writer::from(&mut self.buffer, self.start)
     }
