@@ -6,7 +6,7 @@
 //! stamps when that time has passed. The server then reads what it has cached again.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use server::vfs::{FileId, Time};
@@ -19,8 +19,9 @@ const MOST: usize = 16_384;
 pub(crate) struct Stamps(Mutex<State>);
 
 struct State {
-    /// How often single files got new stamps, besides all.
-    own: HashMap<FileId, u64>,
+    own: HashMap<FileId, Own>,
+    /// The earliest stamp of any file.
+    floor: Time,
     /// How often all files got new stamps. So many nanoseconds are added to each stamp, which is still the time of the
     /// last change.
     renewals: u64,
@@ -28,9 +29,18 @@ struct State {
     renewed: Instant,
 }
 
+/// The new stamps of a file.
+#[derive(Clone, Copy, Default)]
+struct Own {
+    /// How often it got one. So many nanoseconds are added to its stamp, because its change time may be in the future.
+    renewals: u64,
+    /// When it last got one. What is read right after that is not cached.
+    renewed: Time,
+}
+
 impl Default for State {
     fn default() -> State {
-        State { own: HashMap::new(), renewals: 0, renewed: Instant::now() }
+        State { own: HashMap::new(), floor: Time::default(), renewals: 0, renewed: Instant::now() }
     }
 }
 
@@ -40,9 +50,13 @@ impl State {
         self.renewed = Instant::now();
     }
 
-    /// Forgets the stamps of single files. All files get a new one, which none of them has had.
+    /// Forgets the stamps of single files. All files get a new one.
     fn forget(&mut self) {
-        self.renewals += self.own.values().copied().max().unwrap_or_default() + 1;
+        for own in self.own.values() {
+            self.floor = self.floor.max(own.renewed);
+        }
+        self.floor = self.floor.max(now());
+        self.renewals += self.own.values().map(|own| own.renewals).max().unwrap_or_default() + 1;
         self.own.clear();
     }
 }
@@ -52,16 +66,19 @@ impl Stamps {
     pub(crate) fn of(&self, file: FileId, changed: Time) -> Time {
         let state = self.0.lock();
         let own = state.own.get(&file).copied().unwrap_or_default();
-        later(changed, state.renewals + own)
+        later(changed.max(own.renewed).max(state.floor), state.renewals + own.renewals)
     }
 
     /// Gives a file a new stamp, after a change of its attributes.
     pub(crate) fn renew(&self, file: FileId) {
+        let now = now();
         let mut state = self.0.lock();
         if state.own.len() >= MOST {
             state.forget();
         }
-        *state.own.entry(file).or_default() += 1;
+        let own = state.own.entry(file).or_default();
+        own.renewals += 1;
+        own.renewed = own.renewed.max(now);
     }
 
     /// Gives all files new stamps.
@@ -76,6 +93,11 @@ impl Stamps {
             state.renew_all();
         }
     }
+}
+
+fn now() -> Time {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time { secs: now.as_secs() as i64, nanos: now.subsec_nanos() }
 }
 
 /// Returns the time some nanoseconds later.

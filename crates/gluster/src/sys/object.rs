@@ -44,6 +44,11 @@ fn reported<'a>(read: &Result<usize>, value: &'a [u8]) -> Option<Option<&'a [u8]
     }
 }
 
+/// Returns whether a name is one of `names`, each of which has a NUL after it.
+fn lists(names: &[u8], name: &CStr) -> bool {
+    names.split(|&byte| byte == 0).any(|listed| listed == name.to_bytes())
+}
+
 /// A file, directory or link of a volume (`glfs_object_t`), which need not be open.
 pub(crate) struct Object {
     client: Arc<Client>,
@@ -210,26 +215,38 @@ impl Object {
         let Some(doubt) = reported(&read, value).and_then(|value| values.doubt(self.gfid, name, value)) else {
             return read;
         };
-        let mut names = [0; 1024];
-        let mut again = read;
+        let (mut last, mut before) = (read, None);
         for _ in 0..ATTEMPTS {
-            // With the names, a brick reports the values of the attributes that the library caches.
-            let asked = self.cached_xattr(None, &mut names);
-            again = self.cached_xattr(Some(name), value);
-            tracing::debug!(?name, ?read, ?asked, ?again, "a brick was asked for an attribute");
-            let (Some(names), Some(value)) =
-                (asked.ok().and_then(|length| names.get(..length)), reported(&again, value))
-            else {
+            let names = self.ask_for_xattrs();
+            last = self.cached_xattr(Some(name), value);
+            tracing::debug!(?name, ?read, ?names, ?last, "a brick was asked for an attribute");
+            let (Ok(names), Some(value)) = (names, reported(&last, value)) else { break };
+            if values.doubt(self.gfid, name, value).is_none() {
                 break;
-            };
-            // An earlier answer may have arrived in between.
-            let exists = names.split(|&byte| byte == 0).any(|listed| listed == name.to_bytes());
-            if exists == value.is_some() {
+            }
+            // An earlier answer may have arrived in between. It is not likely to do so twice.
+            let exists = names.as_ref().map(|names| lists(names, name));
+            if exists != Some(value.is_none()) && before.as_deref() == Some(value.unwrap_or_default()) {
                 values.settle(&doubt, value);
                 break;
             }
+            before = Some(value.unwrap_or_default().to_vec());
         }
-        again
+        last
+    }
+
+    /// Asks a brick for the names of the attributes. With its answer, it reports the values of those that the library
+    /// caches. Returns the names, each with a NUL after it; `None` if there are too many.
+    fn ask_for_xattrs(&self) -> Result<Option<Vec<u8>>> {
+        let mut names = vec![0; 1024];
+        match self.cached_xattr(None, &mut names) {
+            Ok(length) => {
+                names.truncate(length);
+                Ok(Some(names))
+            }
+            Err(Errno::RANGE) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Reads an extended attribute. The library may answer from its cache.
@@ -263,7 +280,15 @@ impl Object {
             // SAFETY: the objects are open and the name ends with a NUL.
             done(unsafe { (counted!(self.client, h_removexattrs))(self.fs(), self.raw.as_ptr(), name.as_ptr()) })
         };
-        self.noted(name, None, || self.client.attribute_calls.apart(call))
+        let was_set = is_known_as_set(name) && self.client.values.doubt(self.gfid, name, None).is_some();
+        self.noted(name, None, || {
+            let removed = self.client.attribute_calls.apart(call);
+            // The library answers from its cache if it takes the attribute for missing.
+            let is_there = removed == Err(Errno::NODATA)
+                && was_set
+                && self.ask_for_xattrs()?.is_some_and(|names| lists(&names, name));
+            if is_there { self.client.attribute_calls.apart(call) } else { removed }
+        })
     }
 
     /// Makes a call that gives an attribute this value, or with `None` removes it.

@@ -66,7 +66,7 @@ pub(super) struct Change {
     version: u64,
 }
 
-/// A value was reported that the attribute cannot have.
+/// A value was reported that is not known to be the attribute's.
 pub(super) struct Doubt {
     key: Key,
     version: u64,
@@ -109,12 +109,12 @@ impl Values {
         known.value = if succeeded && is_alone { Value::Is(change.value) } else { Value::Unknown };
     }
 
-    /// Returns a doubt if an attribute cannot have this value, or with `None` cannot be missing. While it is being
-    /// changed, it may have any.
+    /// Returns a doubt if an attribute is known to have another value than this one (`None`: missing), or if it is not
+    /// known which. While it is being changed, it may have any.
     pub(super) fn doubt(&self, gfid: u128, name: &CStr, value: Option<&[u8]>) -> Option<Doubt> {
         let key = self.key(gfid, name);
         let state = self.state.lock();
-        let known = state.known.get(&key).filter(|known| known.running == 0)?;
+        let known = state.known.get(&key).filter(|known| known.running == 0 && known.changed.elapsed() < LASTING)?;
         (known.value != Value::Is(self.hash(value))).then_some(Doubt { key, version: known.version })
     }
 

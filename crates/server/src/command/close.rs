@@ -163,12 +163,12 @@ async fn close_file(server: &Server, open: &Arc<Open>, file: &FileOpen) -> std::
     }
     let closed = server.opens.files.close(file.file, open.persistent_id, delete);
     if delete && closed == Closed::Stays {
-        // After a restart of the server, the persistent opens that are left must delete the file. An error is logged.
-        let _ = durable::save_all(server, file.file).await;
         // Clients with cached handles are asked to close them, so that the file can be deleted. The CLOSE does not wait
         // for them.
         let _ =
             server.opens.files.name_changes(file.file, open.persistent_id, None, false, server.environment.uptime());
+        // After a restart of the server, the persistent opens that are left must delete the file. An error is logged.
+        let _ = durable::save_all(server, file.file).await;
     }
     if let Some(disk) = disk.filter(|_| closed != Closed::Stays) {
         let stream = streams::of(&file.node).and_then(|node| node.stream.name());

@@ -206,7 +206,8 @@ impl Chain {
     fn cancel(&self, element: &mut Element) {
         let header = element.header;
         let channel = self.connection.channel(header.session_id);
-        let sealed = self.sealed.is_some();
+        // A related CANCEL may name another session.
+        let sealed = self.sealed == Some(header.session_id);
         match dispatch::check_signature(channel.as_deref(), &header, &mut element.message, sealed) {
             Ok(()) => cancel::cancel(&self.connection, &header),
             Err(error) => tracing::debug!(%error, "CANCEL ignored"),

@@ -158,8 +158,8 @@ pub struct Limits {
     pub unauthenticated: usize,
     /// Such connections of one address (or /64). Beyond it, the oldest one is closed.
     pub unauthenticated_per_address: usize,
-    /// Logons in progress on one connection, and sessions that are being bound to it. Beyond it, the oldest one is
-    /// aborted.
+    /// Logons in progress on one connection; the same number of sessions may be in the course of being bound to it.
+    /// Beyond it, the oldest one of its kind is aborted.
     pub logons_per_connection: usize,
     /// As `logons_per_connection`, before a user has logged on.
     pub logons_before_logon: usize,

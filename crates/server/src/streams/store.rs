@@ -63,10 +63,6 @@ const UNKNOWN: u8 = 0;
 const NONE: u8 = 1;
 const USED: u8 = 2;
 
-/// Errors of calls that may have been carried out.
-const UNCERTAIN: [Errno; 7] =
-    [Errno::INTR, Errno::IO, Errno::AGAIN, Errno::NOTCONN, Errno::TIMEDOUT, Errno::HOSTDOWN, Errno::CANCELED];
-
 /// A file found in a store.
 struct StoredFile {
     directory: Arc<dyn Private>,
@@ -253,7 +249,7 @@ impl Store {
     /// Removes a file of the store after a call failed that sets the attribute that names it. If storage on another
     /// machine may have carried out the call, or may yet do so, the file stays.
     pub(crate) async fn discard_after(&self, errno: Errno, name: &str) {
-        if UNCERTAIN.contains(&errno) {
+        if is_uncertain(errno) {
             tracing::warn!(
                 name,
                 ?errno,
@@ -319,6 +315,13 @@ pub(super) async fn copy_content(op: &Op, from: &Arc<dyn Node>, to: &Arc<dyn Nod
         offset += count as u64;
     }
     to.flush(op).await
+}
+
+/// Whether a call that failed with this error may have been carried out.
+pub(super) fn is_uncertain(errno: Errno) -> bool {
+    const UNCERTAIN: [Errno; 7] =
+        [Errno::INTR, Errno::IO, Errno::AGAIN, Errno::NOTCONN, Errno::TIMEDOUT, Errno::HOSTDOWN, Errno::CANCELED];
+    UNCERTAIN.contains(&errno)
 }
 
 /// Whether an attribute's value is the name of a file of the store. A content ends with a zero byte, so it is not.

@@ -3,18 +3,17 @@
 
 use std::sync::Arc;
 
+use proto::smb2::OplockLevel;
 use proto::smb2::create::CreateRequest;
 use proto::smb2::create_context::CreateContext;
 use proto::smb2::header::Flags;
 use proto::smb2::negotiate::Dialect;
-use proto::smb2::{FileId, OplockLevel};
 use proto::status::Status;
 
 use super::caching;
 use super::contexts::Contexts;
 use crate::error::{Error, Result};
-use crate::files::oplock::LeaseGranted;
-use crate::request::{Notifier, Reply, Request};
+use crate::request::{Reply, Request};
 use crate::security::access;
 use crate::state::durable::{Claim, Creation, CreationId, Standing};
 use crate::state::open::{FileOpen, Open};
@@ -97,13 +96,7 @@ pub(super) async fn repeat(
         false => None,
     };
     let mut answer = contexts.answer(&metadata, maximal, request.hides_ids(disk));
-    // A break that the client was notified of before this response was one of an open that it did not know.
-    let file_id = FileId { persistent: open.persistent_id, volatile: open.volatile_id };
-    let notifier = Notifier::new(request.connection, request.session()?, disk.encrypt_data, file_id);
-    let (files, now) = (&request.connection.server.opens.files, request.connection.server.environment.uptime());
-    let granted = files.change_holder(file.file, open.persistent_id, notifier.clone(), None, now);
-    reply.outgoing.grants(notifier);
-    let (level, lease) = cached(file, granted, asked);
+    let (level, lease) = cached(request, file, asked);
     answer.extend(lease);
     let handle = level == OplockLevel::LEASE || level == OplockLevel::BATCH;
     answer.extend(file.durability.terms().filter(|_| handle).map(|terms| terms.response()));
@@ -113,10 +106,11 @@ pub(super) async fn repeat(
 /// Returns the oplock or lease for the response: the lease in its present state, or the oplock level that this request
 /// asks for, as Windows does.
 fn cached(
+    request: &Request<'_>,
     file: &FileOpen,
-    granted: Option<LeaseGranted>,
     asked: &CreateRequest<'_>,
 ) -> (OplockLevel, Option<CreateContext<'static>>) {
     let Some(lease) = &file.lease else { return (asked.requested_oplock_level, None) };
+    let granted = request.connection.server.opens.files.lease(file.file, lease.id);
     (OplockLevel::LEASE, granted.map(|granted| caching::context(lease, &granted)))
 }

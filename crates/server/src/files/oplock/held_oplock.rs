@@ -31,6 +31,20 @@ pub(super) struct Breaking {
     /// The state that later operations require.
     pub(super) required: LeaseState,
     pub(super) deadline: Duration,
+    /// The latest deadline. A client that reclaims its open again and again does not delay the break any longer.
+    latest: Duration,
+    /// The open whose holder was notified; `None` if the client is notified when it reclaims its open.
+    told: Option<u64>,
+}
+
+/// The outcome of a notification.
+pub(super) enum Told {
+    /// The holder of this open was notified.
+    By(u64),
+    /// The client is notified when it reclaims its open.
+    Later,
+    /// No holder was notified, and none will be.
+    Nobody,
 }
 
 impl HeldOplock {
@@ -60,11 +74,14 @@ impl HeldOplock {
     }
 
     /// Notifies the first holder that is reachable.
-    pub(super) fn tell(&self, to: LeaseState, acknowledge: bool) -> bool {
+    pub(super) fn tell(&self, to: LeaseState, acknowledge: bool) -> Told {
         let what = self.notification(to, acknowledge);
-        let told = self.opens.iter().any(|(_, holder)| holder.broken(what));
+        if let Some((open, _)) = self.opens.iter().find(|(_, holder)| holder.broken(what)) {
+            return Told::By(*open);
+        }
         // All of them are called, without short-circuiting.
-        told || self.opens.iter().filter(|(_, holder)| holder.unreachable()).count() > 0
+        let returning = self.opens.iter().filter(|(_, holder)| holder.unreachable()).count();
+        if returning > 0 { Told::Later } else { Told::Nobody }
     }
 
     /// Continues the epoch after a restart of the server, which may have lost a later one ([MS-SMB2], note <353>): from
@@ -79,22 +96,24 @@ impl HeldOplock {
     }
 
     /// Replaces the holder of an open whose client has lost the connection. The client is notified of a break in
-    /// progress, even if it was before, because the notification may be lost. If it has another open of the lease whose
-    /// connection it has not lost, it was notified over that one. A break that has ended is not repeated: the client
-    /// learns the state from the response.
+    /// progress, even if it was before, because the notification may be lost. If it was notified through another open
+    /// of the lease, and has not lost that connection, it is not notified again. A break that has ended is not
+    /// repeated: the client learns the state from the response.
     pub(super) fn change_holder(&mut self, open: u64, holder: Arc<dyn Holder>, now: Duration) {
         let mut opens = self.opens.iter_mut();
         if let Some(entry) = opens.find(|(id, _)| *id == open) {
             entry.1 = holder.clone();
         }
         let Some(breaking) = &mut self.breaking else { return };
-        if self.opens.iter().any(|(id, other)| *id != open && other.is_connected()) {
+        let told = breaking.told.filter(|told| *told != open);
+        if self.opens.iter().any(|(id, other)| Some(*id) == told && other.is_connected()) {
             return;
         }
         // The kernel does not give a local program's open more time.
         if self.backing.is_none() {
-            breaking.deadline = now + ACKNOWLEDGMENT_TIME;
+            breaking.deadline = (now + ACKNOWLEDGMENT_TIME).min(breaking.latest);
         }
+        breaking.told = Some(open);
         let to = breaking.requested;
         // A client ignores a notification with the epoch of the response ([MS-SMB2] 3.2.5.19.2).
         self.epoch = self.epoch.map(|epoch| epoch.wrapping_add(1));
@@ -119,9 +138,14 @@ impl HeldOplock {
         let acknowledge = self.state.intersects(WRITE | HANDLE);
         let told = self.tell(to, acknowledge);
         if acknowledge {
-            // If no holder was notified, there will be no acknowledgment.
-            let deadline = if told { now + ACKNOWLEDGMENT_TIME } else { now };
-            self.breaking = Some(Breaking { requested: to, required: to, deadline });
+            let (deadline, told) = match told {
+                Told::By(open) => (now + ACKNOWLEDGMENT_TIME, Some(open)),
+                Told::Later => (now + ACKNOWLEDGMENT_TIME, None),
+                // There will be no acknowledgment.
+                Told::Nobody => (now, None),
+            };
+            let latest = now + 2 * ACKNOWLEDGMENT_TIME;
+            self.breaking = Some(Breaking { requested: to, required: to, deadline, latest, told });
         } else {
             self.state = to;
         }

@@ -352,6 +352,35 @@ fn a_client_that_reclaims_its_opens_is_told_once_of_a_break_in_progress() {
 }
 
 #[test]
+fn a_client_is_told_when_it_reclaims_even_if_a_later_open_of_its_lease_is_connected() {
+    let mut leases = Leases::default();
+    let asked = LeaseAsked { id: id(1), state: states("RWH"), epoch: Some(0x10) };
+    leases.oplocks.grant_lease(1, asked, circumstances(true, true), Arc::new(Gone));
+    assert!(leases.open(None, false, false));
+    leases.grant(2, 1, "RWH", true, "RWH");
+    assert_eq!(leases.told(), [""; 0], "the lease is breaking already");
+    leases.oplocks.change_holder(1, leases.told.clone(), None, NOW);
+    assert_eq!(leases.told(), ["RWH>RH!"]);
+    // The other open was not notified, so its connection does not matter when this one is lost again.
+    leases.oplocks.change_holder(1, leases.told.clone(), None, NOW);
+    assert_eq!(leases.told(), ["RWH>RH!"]);
+}
+
+#[test]
+fn reclaiming_again_and_again_does_not_delay_a_break() {
+    let mut leases = Leases::default();
+    leases.grant(1, 1, "RWH", true, "RWH");
+    assert!(leases.open(None, false, false));
+    for seconds in [30, 60, 90] {
+        let now = NOW + Duration::from_secs(seconds);
+        leases.oplocks.change_holder(1, leases.told.clone(), None, now);
+    }
+    let now = NOW + Duration::from_secs(60);
+    let wait = leases.oplocks.open(Opening { now, ..opening(false) }, false).expect("waits");
+    assert_eq!(wait.deadline, NOW + 2 * ACKNOWLEDGMENT_TIME);
+}
+
+#[test]
 fn the_epoch_continues_from_that_of_the_client_after_a_restart() {
     for (has, known, expected) in [
         ("RWH", ("RWH", 0x20), 0x20),

@@ -31,10 +31,12 @@ pub(crate) async fn save(server: &Server, open: &Arc<Open>) -> Result<()> {
 
 /// Writes the records of all persistent opens of a file, because its name or deletion state has changed.
 pub(crate) async fn save_all(server: &Server, file: FileId) -> Result<()> {
+    let mut outcome = Ok(());
     for open in server.opens.durable.persistent_of(file) {
-        save(server, &open).await?;
+        let saved = save(server, &open).await;
+        outcome = outcome.and(saved);
     }
-    Ok(())
+    outcome
 }
 
 /// Removes the record of a closed open.

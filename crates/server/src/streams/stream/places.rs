@@ -225,6 +225,10 @@ impl Stream {
             }
             Err(errno) => {
                 self.store.discard_after(errno, &sidecar.name).await;
+                if store::is_uncertain(errno) {
+                    // The next operation looks where the content is.
+                    *place = StreamLocation::Nowhere;
+                }
                 Err(errno)
             }
         }
@@ -292,6 +296,9 @@ impl Stream {
         let copy = self.store.copy(sidecar, &file.metadata(op).await?).await?;
         if let Err(errno) = file.set_xattr(op, attribute, Some(copy.name.clone().into_bytes()), SetXattr::Any).await {
             self.store.discard_after(errno, &copy.name).await;
+            if store::is_uncertain(errno) {
+                *place = StreamLocation::Nowhere;
+            }
             return Err(errno);
         }
         let attribute = attribute.clone();

@@ -88,6 +88,29 @@ fn a_file_of_the_store_stays_if_an_attribute_may_name_it() {
     assert_eq!(fixture.content(&fixture.file, &fixture.opened()), b"kept");
 }
 
+#[test]
+fn a_write_after_an_uncertain_failure_is_kept() {
+    for at in 0..40 {
+        let fixture = Fixture::new(16 << 20);
+        fixture.write(&fixture.opened(), 0, b"kept").unwrap();
+        let write = |stream: &Stream, node: &Arc<dyn Node>, fixture: &Fixture| {
+            let grown = block_on(stream.write(node, &fixture.op, 4, large().into(), false));
+            if grown.is_err()
+                && let [name] = &fixture.names_stored()[..]
+            {
+                fixture.set(OVERFLOW, name);
+            }
+            block_on(stream.write(node, &fixture.op, 0, Bytes::from_static(b"more").into(), false))
+        };
+        if changed(&fixture, FailAt(vec![(at, Errno::TIMEDOUT)]), write) {
+            // A later open.
+            let again = fixture.stream(fixture.metadata.id, "s");
+            assert!(block_on(again.exists(&fixture.file, &fixture.op)).unwrap());
+            assert!(fixture.content(&fixture.file, &again).starts_with(b"more"), "call {at} fails");
+        }
+    }
+}
+
 /// Fails all calls from one on, as if the server crashed before it, or those of one operation.
 struct FailFrom {
     call: u64,
