@@ -7,6 +7,7 @@ use std::sync::Arc;
 use libc::{ssize_t, stat};
 use server::vfs::{Errno, Result};
 
+use super::values::Answer;
 use super::{Client, Directory, File, Functions, Opaque, done, last, length, no_stat, text};
 
 /// Bits of the changes that `glfs_h_setattrs` makes.
@@ -15,9 +16,6 @@ const SET_UID: c_int = 0x2;
 const SET_GID: c_int = 0x4;
 const SET_ATIME: c_int = 0x10;
 const SET_MTIME: c_int = 0x20;
-
-/// How often a brick is asked for an attribute while earlier answers arrive.
-const ATTEMPTS: usize = 5;
 
 /// The length of a gfid, which identifies a file within a volume.
 pub(super) const GFID: usize = 16;
@@ -215,23 +213,14 @@ impl Object {
         let Some(doubt) = reported(&read, value).and_then(|value| values.doubt(self.gfid, name, value)) else {
             return read;
         };
-        let (mut last, mut before) = (read, None);
-        for _ in 0..ATTEMPTS {
+        let mut last = read;
+        values.ask_until_known(&doubt, || {
             let names = self.ask_for_xattrs();
             last = self.cached_xattr(Some(name), value);
             tracing::debug!(?name, ?read, ?names, ?last, "a brick was asked for an attribute");
-            let (Ok(names), Some(value)) = (names, reported(&last, value)) else { break };
-            if values.doubt(self.gfid, name, value).is_none() {
-                break;
-            }
-            // An earlier answer may have arrived in between. It is not likely to do so twice.
-            let exists = names.as_ref().map(|names| lists(names, name));
-            if exists != Some(value.is_none()) && before.as_deref() == Some(value.unwrap_or_default()) {
-                values.settle(&doubt, value);
-                break;
-            }
-            before = Some(value.unwrap_or_default().to_vec());
-        }
+            let is_listed = names.ok()?.map(|names| lists(&names, name));
+            Some(Answer { is_listed, value: reported(&last, value)?.map(<[u8]>::to_vec) })
+        });
         last
     }
 

@@ -23,6 +23,9 @@ const LASTING: Duration = Duration::from_secs(610);
 /// Maximum number of attributes. Beyond it, those that were recorded first are forgotten earlier.
 const MOST: usize = 65_536;
 
+/// How often a brick is asked for an attribute while earlier answers arrive.
+const ATTEMPTS: usize = 5;
+
 /// The hash of an attribute's file and name. If two attributes have the same, a brick is asked more often.
 type Key = u64;
 
@@ -72,6 +75,15 @@ pub(super) struct Doubt {
     version: u64,
 }
 
+/// What the library reports after a brick was asked for an attribute.
+#[derive(PartialEq)]
+pub(super) struct Answer {
+    /// Whether the brick lists the name of the attribute; `None` if it lists too many names.
+    pub(super) is_listed: Option<bool>,
+    /// `None`: the attribute is missing.
+    pub(super) value: Option<Vec<u8>>,
+}
+
 impl Values {
     fn key(&self, gfid: u128, name: &CStr) -> Key {
         self.hasher.hash_one((gfid, name))
@@ -112,14 +124,35 @@ impl Values {
     /// Returns a doubt if an attribute is known to have another value than this one (`None`: missing), or if it is not
     /// known which. While it is being changed, it may have any.
     pub(super) fn doubt(&self, gfid: u128, name: &CStr, value: Option<&[u8]>) -> Option<Doubt> {
-        let key = self.key(gfid, name);
+        self.doubt_of(self.key(gfid, name), value)
+    }
+
+    fn doubt_of(&self, key: Key, value: Option<&[u8]>) -> Option<Doubt> {
         let state = self.state.lock();
         let known = state.known.get(&key).filter(|known| known.running == 0 && known.changed.elapsed() < LASTING)?;
         (known.value != Value::Is(self.hash(value))).then_some(Doubt { key, version: known.version })
     }
 
+    /// Calls `ask` until the value is known to be the attribute's, or until two answers in a row agree: an earlier
+    /// answer may have arrived in between, and is not likely to do so twice. `ask` returns `None` if it fails.
+    pub(super) fn ask_until_known(&self, doubt: &Doubt, mut ask: impl FnMut() -> Option<Answer>) {
+        let mut before = None;
+        for _ in 0..ATTEMPTS {
+            let Some(answer) = ask() else { return };
+            let value = answer.value.as_deref();
+            if self.doubt_of(doubt.key, value).is_none() {
+                return;
+            }
+            let contradicts_itself = answer.is_listed == Some(value.is_none());
+            if !contradicts_itself && before.as_ref() == Some(&answer) {
+                return self.settle(doubt, value);
+            }
+            before = Some(answer);
+        }
+    }
+
     /// Records the value that a brick reported after a doubt. It may be one that another client of the volume set.
-    pub(super) fn settle(&self, doubt: &Doubt, value: Option<&[u8]>) {
+    fn settle(&self, doubt: &Doubt, value: Option<&[u8]>) {
         let value = Value::Is(self.hash(value));
         let mut state = self.state.lock();
         if let Some(known) = state.known.get_mut(&doubt.key).filter(|known| known.version == doubt.version) {
@@ -213,6 +246,61 @@ mod tests {
         values.settle(&doubt, Some(b"old"));
         assert!(values.doubt(1, NAME, Some(b"new")).is_none());
         assert!(values.doubt(1, NAME, Some(b"old")).is_some());
+    }
+
+    /// Sets the attribute to `set`, and then has a brick report `answers`, each with whether it lists the name. Returns
+    /// the number of questions, and what is known afterwards.
+    fn asked(answers: &[(bool, Option<&[u8]>)]) -> (usize, Values) {
+        let values = Values::default();
+        set(&values, 1, Some(b"set"));
+        let doubt = values.doubt(1, NAME, None).expect("it was set");
+        let mut questions = 0;
+        values.ask_until_known(&doubt, || {
+            let &(listed, value) = answers.get(questions)?;
+            questions += 1;
+            Some(Answer { is_listed: Some(listed), value: value.map(<[u8]>::to_vec) })
+        });
+        (questions, values)
+    }
+
+    fn is_known(values: &Values, value: Option<&[u8]>) -> bool {
+        values.doubt(1, NAME, value).is_none()
+    }
+
+    #[test]
+    fn a_brick_is_asked_until_it_reports_what_was_set() {
+        let set: (bool, Option<&[u8]>) = (true, Some(b"set"));
+        let early = (false, None);
+        for (answers, expected) in [(&[set, set][..], 1), (&[early, set, set], 2), (&[], 0), (&[early], 1)] {
+            let (questions, values) = asked(answers);
+            assert_eq!(questions, expected);
+            assert!(is_known(&values, Some(b"set")) && !is_known(&values, None));
+        }
+    }
+
+    #[test]
+    fn two_answers_that_agree_are_what_another_client_has_set() {
+        let (theirs, early): ((bool, Option<&[u8]>), _) = ((true, Some(b"theirs")), (false, None));
+        let (questions, values) = asked(&[early, theirs, theirs, theirs]);
+        assert_eq!(questions, 3);
+        assert!(is_known(&values, Some(b"theirs")) && !is_known(&values, Some(b"set")));
+        let (questions, values) = asked(&[early, early]);
+        assert_eq!(questions, 2);
+        assert!(is_known(&values, None));
+        // Answers of different times.
+        let (questions, values) = asked(&[early, theirs, early, theirs, early, theirs]);
+        assert_eq!(questions, ATTEMPTS);
+        assert!(is_known(&values, Some(b"set")));
+    }
+
+    #[test]
+    fn a_value_that_the_list_of_names_contradicts_is_not_known() {
+        let cached: (bool, Option<&[u8]>) = (false, Some(b"old"));
+        for contradiction in [cached, (true, None)] {
+            let (questions, values) = asked(&[contradiction; 2 * ATTEMPTS]);
+            assert_eq!(questions, ATTEMPTS);
+            assert!(is_known(&values, Some(b"set")) && !is_known(&values, contradiction.1));
+        }
     }
 
     #[test]

@@ -202,7 +202,7 @@ impl Chain {
         payer.charge(Resource::Responses, length).map(Some)
     }
 
-    /// Executes CANCEL, which has no response, even if its signature is missing or wrong.
+    /// Executes CANCEL, which has no response. If its signature is missing or wrong, it is ignored.
     fn cancel(&self, element: &mut Element) {
         let header = element.header;
         let channel = self.connection.channel(header.session_id);
