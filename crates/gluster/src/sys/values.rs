@@ -12,16 +12,17 @@ use std::collections::hash_map::{Entry, RandomState};
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CStr;
 use std::hash::BuildHasher;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
-/// How long an attribute is known after it was set: as long as the library may answer from its cache on volumes for
-/// Samba, and the time in which the answers of earlier calls arrive.
-const LASTING: Duration = Duration::from_secs(610);
+/// How long an attribute is known after it was set, in seconds: as long as the library may answer from its cache on
+/// volumes for Samba, and the time in which the answers of earlier calls arrive.
+const LASTING: u32 = 610;
 
-/// Maximum number of attributes. Beyond it, those that were recorded first are forgotten earlier.
-const MOST: usize = 65_536;
+/// Maximum number of attributes, which take at most 5.3 MiB. Beyond it, those that were recorded first are forgotten
+/// earlier.
+const MOST: usize = 60_000;
 
 /// How often a brick is asked for an attribute while earlier answers arrive.
 const ATTEMPTS: usize = 5;
@@ -29,11 +30,14 @@ const ATTEMPTS: usize = 5;
 /// The hash of an attribute's file and name. If two attributes have the same, a brick is asked more often.
 type Key = u64;
 
+/// Seconds since [`Values::started`].
+type Seconds = u32;
+
 /// The attributes that were set lately.
-#[derive(Default)]
 pub(super) struct Values {
     state: Mutex<State>,
     hasher: RandomState,
+    started: Instant,
 }
 
 #[derive(Default)]
@@ -41,38 +45,33 @@ struct State {
     known: HashMap<Key, Known>,
     /// Each of the attributes once, the one that was recorded first at the front, with the earliest time of its last
     /// change.
-    queue: VecDeque<(Instant, Key)>,
+    queue: VecDeque<(Seconds, Key)>,
 }
 
 /// What is known of an attribute.
 struct Known {
-    value: Value,
+    /// The hash of the value.
+    value: u64,
+    /// If not, a brick is asked: which of several changes came last is not known.
+    is_certain: bool,
     /// Changes that are not complete.
-    running: u32,
+    running: u16,
     /// The number of changes that began or ended.
-    version: u64,
-    changed: Instant,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Value {
-    /// The hash of the value; `None`: the attribute is missing.
-    Is(Option<u64>),
-    /// Which of several changes came last is not known, so that a brick is asked.
-    Unknown,
+    version: u32,
+    changed: Seconds,
 }
 
 /// A change of an attribute that is not complete.
 pub(super) struct Change {
     key: Key,
-    value: Option<u64>,
-    version: u64,
+    value: u64,
+    version: u32,
 }
 
 /// A value was reported that is not known to be the attribute's.
 pub(super) struct Doubt {
     key: Key,
-    version: u64,
+    version: u32,
 }
 
 /// What the library reports after a brick was asked for an attribute.
@@ -84,27 +83,39 @@ pub(super) struct Answer {
     pub(super) value: Option<Vec<u8>>,
 }
 
+impl Default for Values {
+    fn default() -> Self {
+        Values { state: Mutex::default(), hasher: RandomState::default(), started: Instant::now() }
+    }
+}
+
 impl Values {
     fn key(&self, gfid: u128, name: &CStr) -> Key {
         self.hasher.hash_one((gfid, name))
     }
 
-    fn hash(&self, value: Option<&[u8]>) -> Option<u64> {
-        value.map(|value| self.hasher.hash_one(value))
+    /// Returns the hash of a value (`None`: missing).
+    fn hash(&self, value: Option<&[u8]>) -> u64 {
+        self.hasher.hash_one(value)
+    }
+
+    fn now(&self) -> Seconds {
+        // A server does not run for 136 years.
+        u32::try_from(self.started.elapsed().as_secs()).unwrap_or(u32::MAX)
     }
 
     /// Records that an attribute is about to be set, or with `None` removed.
     pub(super) fn begin(&self, gfid: u128, name: &CStr, value: Option<&[u8]>) -> Change {
-        let (key, value, now) = (self.key(gfid, name), self.hash(value), Instant::now());
+        let (key, value, now) = (self.key(gfid, name), self.hash(value), self.now());
         let mut state = self.state.lock();
         let State { known, queue } = &mut *state;
         let entry = known.entry(key);
         if matches!(entry, Entry::Vacant(_)) {
             queue.push_back((now, key));
         }
-        let of = entry.or_insert(Known { value: Value::Unknown, running: 0, version: 0, changed: now });
-        of.running += 1;
-        of.version += 1;
+        let of = entry.or_insert(Known { value, is_certain: false, running: 0, version: 0, changed: now });
+        of.running = of.running.saturating_add(1);
+        of.version = of.version.wrapping_add(1);
         let version = of.version;
         state.forget(now);
         Change { key, value, version }
@@ -112,13 +123,14 @@ impl Values {
 
     /// Records that a change is complete.
     pub(super) fn end(&self, change: &Change, succeeded: bool) {
+        let now = self.now();
         let mut state = self.state.lock();
         let Some(known) = state.known.get_mut(&change.key) else { return };
-        let is_alone = known.version == change.version && known.running == 1;
+        known.is_certain = succeeded && known.version == change.version && known.running == 1;
+        known.value = change.value;
         known.running = known.running.saturating_sub(1);
-        known.version += 1;
-        known.changed = Instant::now();
-        known.value = if succeeded && is_alone { Value::Is(change.value) } else { Value::Unknown };
+        known.version = known.version.wrapping_add(1);
+        known.changed = now;
     }
 
     /// Returns a doubt if an attribute is known to have another value than this one (`None`: missing), or if it is not
@@ -128,9 +140,11 @@ impl Values {
     }
 
     fn doubt_of(&self, key: Key, value: Option<&[u8]>) -> Option<Doubt> {
+        let now = self.now();
         let state = self.state.lock();
-        let known = state.known.get(&key).filter(|known| known.running == 0 && known.changed.elapsed() < LASTING)?;
-        (known.value != Value::Is(self.hash(value))).then_some(Doubt { key, version: known.version })
+        let known = state.known.get(&key).filter(|known| known.running == 0 && !is_over(known.changed, now))?;
+        let is_known = known.is_certain && known.value == self.hash(value);
+        (!is_known).then_some(Doubt { key, version: known.version })
     }
 
     /// Calls `ask` until the value is known to be the attribute's, or until two answers in a row agree: an earlier
@@ -153,27 +167,30 @@ impl Values {
 
     /// Records the value that a brick reported after a doubt. It may be one that another client of the volume set.
     fn settle(&self, doubt: &Doubt, value: Option<&[u8]>) {
-        let value = Value::Is(self.hash(value));
+        let value = self.hash(value);
         let mut state = self.state.lock();
         if let Some(known) = state.known.get_mut(&doubt.key).filter(|known| known.version == doubt.version) {
-            known.value = value;
+            (known.value, known.is_certain) = (value, true);
         }
     }
 }
 
+fn is_over(changed: Seconds, now: Seconds) -> bool {
+    now.saturating_sub(changed) >= LASTING
+}
+
 impl State {
     /// Forgets attributes that were not changed lately, a few with each change.
-    fn forget(&mut self, now: Instant) {
+    fn forget(&mut self, now: Seconds) {
         for _ in 0..2 {
             let is_full = self.queue.len() > MOST;
-            let is_over = |changed: Instant| now.saturating_duration_since(changed) >= LASTING;
-            if !self.queue.front().is_some_and(|(changed, _)| is_full || is_over(*changed)) {
+            if !self.queue.front().is_some_and(|(changed, _)| is_full || is_over(*changed, now)) {
                 return;
             }
             let Some((_, key)) = self.queue.pop_front() else { return };
             match self.known.get(&key) {
                 Some(known) if known.running > 0 => self.queue.push_back((now, key)),
-                Some(known) if !is_full && !is_over(known.changed) => self.queue.push_back((known.changed, key)),
+                Some(known) if !is_full && !is_over(known.changed, now) => self.queue.push_back((known.changed, key)),
                 _ => {
                     self.known.remove(&key);
                 }
@@ -312,6 +329,10 @@ mod tests {
         }
         let state = values.state.lock();
         assert!(state.queue.len() <= MOST + 1 && state.known.len() == state.queue.len());
+        // A control byte for each bucket, of which 7 in 8 are used at most.
+        let table = (state.known.capacity() * 8).div_ceil(7) * (size_of::<(Key, Known)>() + 1);
+        let allocated = table + state.queue.capacity() * size_of::<(Seconds, Key)>();
+        assert!(allocated <= 5_400 << 10, "{allocated} bytes are allocated");
         drop(state);
         assert!(values.doubt(1, NAME, None).is_none(), "it is forgotten");
         values.end(&running, true);
@@ -323,7 +344,7 @@ mod tests {
         let values = Values::default();
         set(&values, 1, Some(b"old"));
         set(&values, 2, Some(b"old"));
-        let later = Instant::now() + LASTING;
+        let later = values.now() + LASTING;
         let mut state = values.state.lock();
         let changed = values.key(2, NAME);
         state.known.get_mut(&changed).expect("it is known").changed = later;
